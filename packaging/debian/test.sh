@@ -59,7 +59,7 @@ timeout 400 systemd-nspawn --directory "$root" --boot --quiet --register=no --ke
 mount -t proc proc "$root/proc"
 # The array itself says whether it was stopped: what systemd writes on the console depends on its version and on how long it took.
 in_root sh -c 'cd /srv/vault && raidlab array assemble m0 m1 m2' >"$root/result" 2>&1 || true
-grep -q 'stopped cleanly' "$root/result" ||
+grep -q '^  clean, ' "$root/result" ||
     fail "the unit did not stop with the machine: $(cat "$root/result"; grep -a raidlab "$root.log" | tail -n 15)"
 rm -rf "$root.log" "$root/etc/systemd/system/unit-test.service" "$root/srv/vault" "$root/etc/raidlab" "$root/root/unit.sh" \
     "$root"/etc/systemd/system/raidlab-array@vault.service.d

@@ -111,7 +111,7 @@ umount mount
 
 array stop ./control >/dev/null
 gone 0
-array assemble m* | grep 'stopped cleanly' >/dev/null || fail "the stop was not clean"
+array assemble m* | grep '^  clean, ' >/dev/null || fail "the stop was not clean"
 
 step 'a crash'
 # A crash: what was synced is there, the device is gone, and what is left of it is taken away by the next start.

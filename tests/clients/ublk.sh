@@ -24,7 +24,7 @@ if [[ ! -e /dev/ublk-control ]]; then
     "$binary" array create u m0 m1 --level 1 --member-size 8MiB >/dev/null
     ! "$binary" array serve m0 m1 --ublk --control ./c >said 2>&1 || fail "there is no ublk here, and nothing is refused"
     grep -q 'no ublk.*modprobe ublk_drv' said || fail "it is refused without a way out: $(<said)"
-    "$binary" array assemble m0 m1 | grep 'stopped cleanly' >/dev/null || fail "a refusal leaves the array open"
+    "$binary" array assemble m0 m1 | grep '^  clean, ' >/dev/null || fail "a refusal leaves the array open"
     cd "$here"
 fi
 strip -o "$work/raidlab" "$binary" 2>/dev/null || cp "$binary" "$work/raidlab"

@@ -210,6 +210,7 @@ mod tests {
 
     fn status() -> ArrayStatus {
         let sdb = DeviceStatus {
+            has_lost_its_name: false,
             device: 1,
             path: Some("/dev/sdb".into()),
             device_uuid: None,

@@ -61,14 +61,18 @@ pub enum HostError {
         /// Size of the volume.
         volume_blocks: BlockCount,
     },
-    /// More members of a stripe are missing or unreadable than the level survives.
-    #[error("block {lba} cannot be read: more members are missing than the level survives")]
+    /// More of a stripe is missing, unreadable or fails its checksum than the level survives.
+    #[error(
+        "block {lba} cannot be read: more of its stripe is missing, unreadable or fails its checksum than the level survives"
+    )]
     DataLost {
         /// A block that is lost.
         lba: Lba,
     },
-    /// The write cannot be stored: too few members are left to hold it.
-    #[error("block {lba} cannot be written: more members are missing than the level survives")]
+    /// The write cannot be stored: too few members of its stripe are left that can hold it.
+    #[error(
+        "block {lba} cannot be written: more of its stripe is missing or can't be written than the level survives"
+    )]
     ArrayFailed {
         /// A block that could not be stored.
         lba: Lba,

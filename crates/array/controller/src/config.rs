@@ -350,7 +350,7 @@ pub enum ConfigError {
     },
     /// The staging memory can't hold one stripe, with its parity beside it once more for a comparison.
     #[error(
-        "staging memory of {} is too small: comparing one stripe of this array needs {}",
+        "staging memory of {} is too small: reading and comparing one stripe of this array needs {}",
         given.beside(needed), needed.beside(given)
     )]
     StagingTooSmall {
@@ -412,8 +412,7 @@ impl ArrayConfig {
         self.check_write_log(shape)?;
         // A check reads all units and computes parity beside what it read; copies are compared where they were read to.
         let compared_units = match shape {
-            // After a crash its tags are made anew.
-            StripeShape { parities: 0, copies: 1, .. } => u64::from(self.resilience.integrity),
+            // What could not be read of a single copy is read once more.
             StripeShape { parities: 0, copies, .. } => u64::from(copies),
             StripeShape { parities, data_strips, .. } => u64::from(data_strips) + 2 * u64::from(parities),
         };

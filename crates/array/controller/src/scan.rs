@@ -69,8 +69,8 @@ pub enum ScanRefused {
     /// Rebuilds and resyncs begin when they are needed.
     #[error("a rebuild or resync can't be asked for: it begins by itself when it is needed")]
     NotOnDemand,
-    /// The level keeps nothing to compare.
-    #[error("the level has no redundancy to compare")]
+    /// The level keeps nothing to compare, and blocks have no checksums.
+    #[error("the level has no redundancy to compare, and the array no block checksums")]
     NoRedundancy,
     /// More members are lost than the level survives.
     #[error("more members are lost than the level survives: start the array again with them first")]
@@ -323,7 +323,8 @@ impl BackgroundScan {
         if matches!(scan, Scan::Rebuild { .. } | Scan::Resync) {
             return Err(ScanRefused::NotOnDemand);
         }
-        if !geometry.is_redundant() && scan != Scan::Recover {
+        let has_any = geometry.is_redundant() || self.settings.has_checksums;
+        if !has_any && scan != Scan::Recover {
             return Err(ScanRefused::NoRedundancy);
         }
         if metadata.any_lost() {

@@ -125,7 +125,7 @@ pub fn assemble(
     let state = candidate::choose_state(&mut candidates, array_uuid)?;
     let layout = state.check().expect("a state that was decoded passes its own check");
     let roster = Roster::sort(&candidates, &state)?;
-    let minority_accepted = roster.check_quorum(&state, options.accept_minority)?;
+    let minority_accepted = roster.check_quorum(&state, layout.as_ref(), options.accept_minority)?;
     let (kept, image) = intent::judge_kept(kept, &state)?;
     let found =
         Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, nvram_verdict: &kept };
@@ -175,5 +175,6 @@ fn check_hole(found: &Found<'_, '_>, intent: &Intent, accept: bool) -> Result<bo
     if accept {
         return Ok(true);
     }
-    Err(AssembleError::DirtyDegraded { doubt, lacking })
+    let is_enough = found.roster.is_enough(found.state, found.layout);
+    Err(AssembleError::DirtyDegraded { doubt, lacking, is_enough })
 }

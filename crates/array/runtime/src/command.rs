@@ -191,6 +191,13 @@ pub(crate) fn may_leave(controller: &Controller, device: MemberIndex) -> Result<
              hold of it would be lost; `raidlab array status` shows how far the resync is",
         ));
     }
+    if !controller.undecided().is_empty() && matches!(state, DeviceState::InSync { .. }) {
+        return Err(format!(
+            "device {number} can't be taken out yet: there are blocks of which the latest check or repair could not tell what is wrong, \
+             and without it they would be whatever the others say; `raidlab array status` lists them, and `raidlab array check --repair \
+             --trust-data` decides them first",
+        ));
+    }
     Ok(())
 }
 

@@ -15,8 +15,8 @@ use crate::device::{Device, Purpose, Watched, is_nbd_uri, watched, with_patience
 use crate::error::DeviceError;
 use crate::nvram::Nvram;
 use raidlab_format::{
-    AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, LABEL_BYTES, Label,
-    Placement, StaleReason, StartOptions, assemble, stale_reason,
+    AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, Doubt, LABEL_BYTES,
+    Label, Placement, StaleReason, StartOptions, assemble, stale_reason,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Serialize;
@@ -446,7 +446,8 @@ fn array_found(assembly: &Assembly) -> ArrayFound {
         metadata: geometry.metadata.to_string(),
         integrity: geometry.integrity,
         generation: state.generation,
-        dirty: state.dirty,
+        // A bitmap says by its marks that the array was being written, and the state does not.
+        dirty: state.dirty || matches!(assembly.doubt, Some(Doubt::Regions { .. })),
         absent: absent
             .map(|(device, (line, _))| AbsentDevice {
                 device: device as u16,

@@ -318,7 +318,7 @@ pub fn find_histories(folder: &Path, wanted: &str) -> io::Result<Vec<KeptHistory
         let stem = file_name.to_str().and_then(|name| name.strip_suffix(ENDING));
         let Some(stem) = stem else { continue };
         let (name, array_uuid) = stem.rsplit_once('.').unwrap_or(("", stem));
-        if name == wanted || array_uuid == wanted {
+        if name == wanted || array_uuid.eq_ignore_ascii_case(wanted) {
             found.insert((name.to_owned(), array_uuid.to_owned()));
         }
     }
@@ -436,8 +436,10 @@ mod tests {
             |it: &KeptHistory| read_history_of(&it.path, &it.name, &it.array_uuid).expect("it can be read");
         let seconds: Vec<Vec<u64>> = found.iter().map(|it| numbers(&read(it))).collect();
         assert_eq!(seconds, [vec![1], vec![2, 3], vec![4]], "nothing is lost, and each has its own");
-        let by_uuid = find_histories(folder.path(), "new").expect("all can be read");
-        assert_eq!(by_uuid, found[2..], "it is found by its identity, too");
+        for uuid in ["new", "NEW"] {
+            let by_uuid = find_histories(folder.path(), uuid).expect("all can be read");
+            assert_eq!(by_uuid, found[2..], "it is found by its identity, too, however that is written");
+        }
         assert_eq!(find_histories(folder.path(), "nobody").expect("all can be read"), []);
     }
 

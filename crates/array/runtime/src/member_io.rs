@@ -236,6 +236,12 @@ impl MemberPort {
         self.places[member.index()].attached.as_ref().map(|attached| attached.path.as_path())
     }
 
+    /// Whether a device is a file that is not at its path any more.
+    pub(crate) fn has_lost_its_name(&self, member: MemberIndex) -> bool {
+        let attached = self.places[member.index()].attached.as_ref();
+        attached.is_some_and(|it| matches!(&it.carrier, Carrier::File(device) if device.has_lost_its_name()))
+    }
+
     /// I/Os that failed on a device since it came.
     pub(crate) fn errors(&self, member: MemberIndex) -> u64 {
         self.places[member.index()].errors

@@ -305,6 +305,10 @@ pub struct DeviceStatus {
     pub device: u16,
     /// Where it is; nothing for an empty slot.
     pub path: Option<String>,
+    /// It is a file that was removed or renamed since the array has it: the next start won't find it there, and what was removed is gone
+    /// when the array is stopped.
+    #[serde(default)]
+    pub has_lost_its_name: bool,
     /// Which physical device it is.
     pub device_uuid: Option<String>,
     /// What it is to the array.

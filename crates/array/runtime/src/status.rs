@@ -135,16 +135,25 @@ pub(crate) struct StatusFacts<'a> {
     pub(crate) array_uuid: String,
     pub(crate) is_stopping: bool,
     pub(crate) nvram: Option<String>,
-    /// Where a device is, and the errors that it had.
-    pub(crate) device: &'a dyn Fn(MemberIndex) -> (Option<String>, u64),
+    /// What is known of a device beside what the controller knows.
+    pub(crate) device: &'a dyn Fn(MemberIndex) -> DeviceFacts,
+}
+
+/// What is known of a device beside what the controller knows.
+#[derive(Default)]
+pub(crate) struct DeviceFacts {
+    path: Option<String>,
+    has_lost_its_name: bool,
+    errors: u64,
 }
 
 impl ArrayWorld {
     /// How the array is now.
     pub fn status(&self) -> ArrayStatus {
-        let device = |device| {
-            let path = self.members.path(device).map(|path| path.display().to_string());
-            (path, self.members.errors(device))
+        let device = |device| DeviceFacts {
+            path: self.members.path(device).map(|path| path.display().to_string()),
+            has_lost_its_name: self.members.has_lost_its_name(device),
+            errors: self.members.errors(device),
         };
         let facts = StatusFacts {
             now: self.now(),
@@ -271,10 +280,7 @@ fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Cond
     }
 }
 
-fn device_statuses(
-    controller: &Controller,
-    facts: &dyn Fn(MemberIndex) -> (Option<String>, u64),
-) -> Vec<DeviceStatus> {
+fn device_statuses(controller: &Controller, facts: &dyn Fn(MemberIndex) -> DeviceFacts) -> Vec<DeviceStatus> {
     let config = controller.config();
     let bad = |device, reasons: &[BadReason]| {
         let ranges =
@@ -288,7 +294,7 @@ fn device_statuses(
         .map(|(device, state)| {
             let uuid = controller.device_uuid(device);
             let (state, role, boundary) = described(state);
-            let (path, errors) = facts(device);
+            let DeviceFacts { path, has_lost_its_name, errors } = facts(device);
             let role = role.or_else(|| controller.former_role(device));
             // Whatever was there has left: nothing is missing where another plays its role, or it had none.
             let is_free = state == DeviceCondition::Missing
@@ -297,6 +303,7 @@ fn device_statuses(
             DeviceStatus {
                 device: device.0,
                 path: path.filter(|_| !is_free),
+                has_lost_its_name,
                 device_uuid: (uuid.0 != [0; 16] && !is_free).then(|| uuid.to_string()),
                 state: if is_free { DeviceCondition::Empty } else { state },
                 role: role.map(|role| role.0),

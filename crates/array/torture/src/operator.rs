@@ -135,7 +135,7 @@ impl TortureWorld {
             Err(refused) => {
                 let is_right = match refused {
                     ScanRefused::Busy { .. } => is_busy,
-                    ScanRefused::NoRedundancy => !self.is_redundant(),
+                    ScanRefused::NoRedundancy => !self.is_redundant() && !self.config.resilience.integrity,
                     ScanRefused::MembersLost => self.has_lost(),
                     ScanRefused::NotOnDemand => false,
                 };

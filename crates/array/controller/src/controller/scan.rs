@@ -152,7 +152,7 @@ impl Controller {
     fn comparison(&self, visit: VisitId, key: u64) -> Comparison {
         let purpose = self.scan.purpose(visit);
         Comparison {
-            makes_checksums: self.checksums.is_on() && purpose.syncs(),
+            has_checksums: self.checksums.is_on(),
             trusts_data: purpose.trusts_data() || self.metadata.is_out_of_sync(key),
             has_restored: self.scan.has_restored(visit),
             ..Comparison::default()
@@ -197,7 +197,7 @@ impl Controller {
         self.unlock(key);
     }
 
-    /// Puts rows of a device in line to be written again, where there is redundancy to do it from.
+    /// Puts rows of a device in line to be written again, or to be called bad.
     pub(super) fn repair_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
         self.scan.repair_later(&self.geometry, &self.metadata, (device, lba, rows));
     }

@@ -1,4 +1,5 @@
-//! Read repair: rows that a read could not get are written again from redundancy.
+//! Read repair: rows that a read could not get are written again from redundancy; where there is none, or not enough, they are read
+//! once more, and become bad blocks if that fails.
 //!
 //! A read that ended in a medium error is served from redundancy, and its rows stand in line here. The line is bounded; a
 //! read error that finds it full is met again by the next read of those rows.
@@ -81,7 +82,7 @@ impl ReadRepair {
 }
 
 impl BackgroundScan {
-    /// Puts rows of a device in line to be written again, where there is redundancy to do it from.
+    /// Puts rows of a device in line to be written again, or to be called bad.
     pub(crate) fn repair_later(
         &mut self,
         geometry: &Geometry,
@@ -117,7 +118,7 @@ fn read_error(
     metadata: &Metadata,
     (device, lba, rows): (MemberIndex, MemberLba, u32),
 ) -> Option<ReadError> {
-    let role = metadata.role(device).filter(|_| geometry.is_redundant())?;
+    let role = metadata.role(device)?;
     let UnitRow { key, unit, row } = geometry.unit_at(role, lba).expect("only what the layout uses is read");
     Some(ReadError { device, key, unit, rows: Rows { first: row, count: rows } })
 }

@@ -37,7 +37,7 @@ impl StripeOp {
     }
 
     /// Decides what a comparison reads. Behind the units of the stripe stand those that parity is computed into.
-    pub(super) fn assign_comparison(&mut self, makes_checksums: bool, geometry: &Geometry) {
+    pub(super) fn assign_comparison(&mut self, has_checksums: bool, geometry: &Geometry) {
         let (parities, data_strips, unit_count) =
             (geometry.parities(), geometry.data_strips(), usize::from(geometry.lock_units()));
         let Self { views, units, hull, .. } = self;
@@ -47,8 +47,8 @@ impl StripeOp {
         // Without a parity that is stored, or without a second copy, there is nothing to read for.
         let redundancy = if parities == 0 { 0 } else { data_strips };
         let others = views[redundancy..].iter().filter(|view| view.stored).count();
-        // Reading is enough to make tags agree where they may not.
-        let any = makes_checksums || if parities == 0 { others > 1 } else { others > 0 };
+        // Reading is enough to compare tags, and to make them agree after a crash.
+        let any = has_checksums || if parities == 0 { others > 1 } else { others > 0 };
         for (unit, view) in views.iter().enumerate().filter(|_| any) {
             let mut uses = UnitUse::IDLE;
             if view.readable {

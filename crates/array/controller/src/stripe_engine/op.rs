@@ -73,8 +73,8 @@ pub(crate) struct VisitStep {
 /// How a comparison goes about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    /// It has checksums agree, too, so that it reads where nothing is to be compared.
-    pub(crate) makes_checksums: bool,
+    /// Blocks have checksums, so that it reads where nothing else is to be compared.
+    pub(crate) has_checksums: bool,
     /// It believes the data, and the first copy.
     pub(crate) trusts_data: bool,
     /// It compares with data that was made up from parity for that.

@@ -120,7 +120,7 @@ impl StripeOp {
             Job::Restore(step) => return self.assign_restore(step.unit, around),
             Job::Probe(step) => return self.assign_probe(step.unit),
             Job::Compare(_, comparison) => {
-                return self.assign_comparison(comparison.makes_checksums, around.geometry);
+                return self.assign_comparison(comparison.has_checksums, around.geometry);
             }
         }
         let data_strips = around.geometry.data_strips();

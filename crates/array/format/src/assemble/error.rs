@@ -29,7 +29,7 @@ pub enum AssembleError {
         found: Vec<ArrayUuid>,
     },
     /// As many candidates belong to one array as to another.
-    #[error("the devices belong to several arrays: {}; say which of them is meant", list(.found, "none"))]
+    #[error("the devices belong to several arrays: {}; name the devices of one of them only", list(.found, "none"))]
     SeveralArrays {
         /// The arrays with the most candidates.
         found: Vec<ArrayUuid>,
@@ -89,10 +89,14 @@ pub enum AssembleError {
     /// Too few members are present to know that the others did not go on without them.
     #[error(
         "generation {generation} calls {in_sync} members in sync; {present} of them are present and \
-         {needed} are needed. Absent: {}. {}Bring them back; or, if they are gone for good, accept a \
-         minority (--accept-minority): what was written to them since is lost",
+         {needed} are needed. Absent: {}. {}Bring them back{}",
         devices(.absent),
-        out_of_date(.stale)
+        out_of_date(.stale),
+        if *.is_enough {
+            "; or, if they are gone for good, accept a minority (--accept-minority): what was written to them since is lost"
+        } else {
+            ": more are absent than the level survives"
+        }
     )]
     NoQuorum {
         /// The newest generation.
@@ -107,28 +111,37 @@ pub enum AssembleError {
         absent: Vec<MemberIndex>,
         /// Candidates that are out of date.
         stale: Vec<Stale>,
+        /// The others have all data.
+        is_enough: bool,
     },
     /// Members are missing, and parity may not agree with data.
     #[error(
-        "the array can't tell what its missing members held: {doubt}. Missing: {}. {} the write hole \
-         (--accept-write-hole): what was being written when the array stopped, and data beside it, may then be wrong",
+        "the array can't tell what its missing members held: {doubt}. Missing: {}. {}",
         list(.lacking, "none"),
-        way_back(.doubt, .lacking)
+        way_back(.doubt, .lacking, *.is_enough)
     )]
     DirtyDegraded {
         /// Why parity may not agree.
         doubt: Doubt,
         /// Roles that no device in sync plays, of those present, with who would play them.
         lacking: Vec<Lacking>,
+        /// The others have all data, if their parity agrees.
+        is_enough: bool,
     },
     /// The log is not the array's.
     #[error(
-        "the log can't be replayed: {trouble}. Bring absent devices back; or accept the write hole \
-         (--accept-write-hole): the log is then left out and all redundancy recomputed"
+        "the log can't be replayed: {trouble}. Bring absent devices back{}",
+        if *.is_enough {
+            "; or accept the write hole (--accept-write-hole): the log is then left out and all redundancy recomputed"
+        } else {
+            ": more are absent than the level survives"
+        }
     )]
     Log {
         /// What is wrong with it.
         trouble: LogTrouble,
+        /// The devices that are there have all data.
+        is_enough: bool,
     },
 }
 
@@ -157,8 +170,8 @@ impl AssembleError {
     }
 }
 
-/// What would help, up to "the write hole".
-fn way_back(doubt: &Doubt, lacking: &[Lacking]) -> String {
+/// What would help. Nothing that is accepted does where more is missing than the level survives.
+fn way_back(doubt: &Doubt, lacking: &[Lacking], is_enough: bool) -> String {
     let mut ways = Vec::new();
     if lacking.iter().any(|it| it.reason == LackReason::Absent) {
         ways.push("the absent devices");
@@ -166,9 +179,13 @@ fn way_back(doubt: &Doubt, lacking: &[Lacking]) -> String {
     if matches!(doubt, Doubt::NvramLog(_)) {
         ways.push("the NVRAM");
     }
-    match ways[..] {
-        [] => "Accept".to_owned(),
-        _ => format!("Bring back {}; or accept", ways.join(", or ")),
+    let ways = ways.join(", or ");
+    let risk = "the write hole (--accept-write-hole): what was being written when the array stopped, and data beside it, may then be wrong";
+    match (ways.as_str(), is_enough) {
+        ("", true) => format!("Accept {risk}"),
+        (ways, true) => format!("Bring back {ways}; or accept {risk}"),
+        ("", false) => "More are missing than the level survives".to_owned(),
+        (ways, false) => format!("Bring back {ways}: more are missing than the level survives"),
     }
 }
 

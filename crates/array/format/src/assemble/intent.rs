@@ -212,7 +212,10 @@ impl Found<'_, '_> {
                 intent.doubt = self.log_doubt().filter(|_| self.state.dirty);
             }
             Err(trouble) if accept_write_hole => intent.doubt = Some(Doubt::Log(trouble)),
-            Err(trouble) => return Err(AssembleError::Log { trouble }),
+            Err(trouble) => {
+                let is_enough = self.roster.is_enough(self.state, self.layout);
+                return Err(AssembleError::Log { trouble, is_enough });
+            }
         }
         Ok(())
     }
@@ -239,9 +242,8 @@ impl Found<'_, '_> {
             return self.kept.is_none().then(|| Doubt::NvramLog(self.nvram_verdict.clone()));
         }
         let absent = self.roster.absent(self.state).len();
-        let open_roles = self.roster.open_roles(self.state);
-        let readable = !self.layout.loses_data(&|role| open_roles.contains(&role.0));
-        let whole = self.state.geometry.log_bytes.0 > 0 && (absent == 0 || readable);
+        let is_readable = self.roster.is_enough(self.state, self.layout);
+        let whole = self.state.geometry.log_bytes.0 > 0 && (absent == 0 || is_readable);
         (!whole).then_some(Doubt::LogIncomplete)
     }
 }

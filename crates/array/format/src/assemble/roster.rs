@@ -7,6 +7,7 @@ use crate::error::DecodeError;
 use crate::identity::{ArrayUuid, DeviceUuid, StartNonce};
 use crate::label::Label;
 use crate::state::{ArrayState, DeviceState};
+use raidlab_raid::Layout;
 use raidlab_units::MemberIndex;
 
 /// A candidate of another array.
@@ -262,7 +263,12 @@ impl<'a> Roster<'a> {
 
     /// Checks that more than half of the devices that the state calls in sync are present; returns whether
     /// they are not and that is accepted.
-    pub(super) fn check_quorum(&self, state: &ArrayState, accept: bool) -> Result<bool, AssembleError> {
+    pub(super) fn check_quorum(
+        &self,
+        state: &ArrayState,
+        layout: &dyn Layout,
+        accept: bool,
+    ) -> Result<bool, AssembleError> {
         let (in_sync, present) = (called_in_sync(state).count(), self.in_sync(state).count());
         if present * 2 > in_sync {
             return Ok(false);
@@ -277,7 +283,14 @@ impl<'a> Roster<'a> {
             needed: in_sync / 2 + 1,
             absent: self.absent(state),
             stale: self.stale.clone(),
+            is_enough: self.is_enough(state, layout),
         })
+    }
+
+    /// True if the devices that are there and in sync have all data, or the rest of it can be made up.
+    pub(super) fn is_enough(&self, state: &ArrayState, layout: &dyn Layout) -> bool {
+        let open_roles = self.open_roles(state);
+        !layout.loses_data(&|role| open_roles.contains(&role.0))
     }
 }
 

@@ -118,7 +118,10 @@ fn messages_say_what_is_wrong_and_what_would_help() {
     assert_eq!(
         error.to_string(),
         "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: device 1, \
-         device 3. Bring them back; or, if they are gone for good, accept a minority (--accept-minority): what was \
-         written to them since is lost"
+         device 3. Bring them back: more are absent than the level survives"
     );
+    let error = start(&without(&raid("1", 2, 1, MetadataPolicy::Log), &[1])).expect_err("no quorum");
+    let offer = "Absent: device 1. Bring them back; or, if they are gone for good, accept a minority (--accept-minority): what was \
+                 written to them since is lost";
+    assert!(error.to_string().ends_with(offer), "{error}");
 }

@@ -23,7 +23,12 @@ fn more_than_half_of_the_members_in_sync_must_be_there() {
             needed,
             absent: absent.iter().map(|device| MemberIndex(*device as u16)).collect(),
             stale: vec![],
+            // A minority can be accepted where it has all data, and only there that is offered.
+            is_enough: level == "1",
         });
+        let is_offered =
+            expected.as_ref().is_some_and(|error| error.to_string().contains("--accept-minority"));
+        assert_eq!(is_offered, expected.is_some() && level == "1", "level {level}");
         assert_eq!(result.err(), expected, "level {level}, {members} members");
         let accept = StartOptions { accept_minority: true, ..StartOptions::default() };
         let assembly = assemble(&candidates, None, accept).expect("accepted");
@@ -86,7 +91,9 @@ fn dirty_and_degraded_is_refused_where_nothing_says_what_was_written() {
         let result = start(&candidates);
         assert_eq!(result.is_err(), refused, "{case}: {:?}", result.err());
         if let Err(error) = result {
-            let AssembleError::DirtyDegraded { doubt, lacking } = error else { panic!("{case}: {error}") };
+            let AssembleError::DirtyDegraded { doubt, lacking, .. } = error else {
+                panic!("{case}: {error}")
+            };
             assert_eq!(Some(doubt), whole.doubt, "{case}");
             let absent = Lacking { role: 0, device: Some(MemberIndex(0)), reason: LackReason::Absent };
             assert_eq!(lacking, [absent], "{case}");
@@ -107,7 +114,8 @@ fn a_rebuilding_role_is_a_missing_one() {
     });
     let error = start_all(&array).expect_err("dirty and degraded");
     let rebuilding = Lacking { role: 1, device: Some(MemberIndex(1)), reason: LackReason::Rebuilding };
-    assert_eq!(error, AssembleError::DirtyDegraded { doubt: Doubt::NoIntent, lacking: vec![rebuilding] });
+    let lacking = vec![rebuilding];
+    assert_eq!(error, AssembleError::DirtyDegraded { doubt: Doubt::NoIntent, lacking, is_enough: true });
 }
 
 /// Defect: the start of an array that had lost a member before said "absent devices: none".

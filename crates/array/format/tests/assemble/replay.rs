@@ -145,7 +145,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
         array.write_record(0, 0, &record);
         change(&mut record);
         array.write_record(1, 0, &record);
-        assert_eq!(start_all(&array), Err(AssembleError::Log { trouble }));
+        assert_eq!(start_all(&array), Err(AssembleError::Log { trouble, is_enough: true }));
         let accept = StartOptions { accept_write_hole: true, ..StartOptions::default() };
         let assembly = assemble(&array.candidates(), None, accept).expect("accepted");
         assert_eq!((assembly.doubt, assembly.records), (Some(Doubt::Log(trouble)), vec![]));

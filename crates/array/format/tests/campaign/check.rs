@@ -373,9 +373,9 @@ fn outcome(result: &Result<Assembly, AssembleError>) -> Outcome {
         Err(AssembleError::Duplicate { .. }) => "duplicate",
         Err(AssembleError::NoQuorum { .. }) => "no quorum",
         Err(AssembleError::DirtyDegraded { .. }) => "dirty and degraded",
-        Err(AssembleError::Log { trouble: LogTrouble::Ahead { .. } }) => "log ahead",
-        Err(AssembleError::Log { trouble: LogTrouble::Conflict { .. } }) => "log conflict",
-        Err(AssembleError::Log { trouble: LogTrouble::Misfit { .. } }) => "log misfit",
+        Err(AssembleError::Log { trouble: LogTrouble::Ahead { .. }, .. }) => "log ahead",
+        Err(AssembleError::Log { trouble: LogTrouble::Conflict { .. }, .. }) => "log conflict",
+        Err(AssembleError::Log { trouble: LogTrouble::Misfit { .. }, .. }) => "log misfit",
     }
 }
 

@@ -36,6 +36,8 @@ const UNKNOWN_UNIT_BYTES: u32 = 512;
 #[derive(Debug)]
 pub(crate) struct LocalDevice {
     path: PathBuf,
+    /// The name that the system had for it when it was opened; none where it does not tell.
+    name: Option<PathBuf>,
     file: File,
     bytes: ByteCount,
     is_block: bool,
@@ -136,8 +138,8 @@ impl LocalDevice {
         let keeps_dsync = kernel::in_place()
             .map_or_else(|| raidlab_device::keeps_dsync(&file), |kernel| kernel.keeps_dsync());
         let flushing = if keeps_dsync { Flushing::Whole } else { Flushing::WithoutFua };
-        let claims = Vec::new();
-        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false, claims })
+        let (path, name, claims) = (path.to_owned(), name_of(&file), Vec::new());
+        Ok(Self { path, name, file, bytes, is_block, flushing, is_shared: false, claims })
     }
 
     /// The same open file once more; the lock stays with `self`.
@@ -146,13 +148,18 @@ impl LocalDevice {
     /// The system gives no descriptor.
     pub(crate) fn share(&self) -> io::Result<Self> {
         let Self { bytes, is_block, flushing, .. } = *self;
-        let (path, file) = (self.path.clone(), self.file.try_clone()?);
-        Ok(Self { path, file, bytes, is_block, flushing, is_shared: true, claims: Vec::new() })
+        let (path, name, file) = (self.path.clone(), self.name.clone(), self.file.try_clone()?);
+        Ok(Self { path, name, file, bytes, is_block, flushing, is_shared: true, claims: Vec::new() })
     }
 
     /// The path as it was given.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether its name was removed or changed since it was opened. The system tells that without asking what the file is on.
+    pub(crate) fn has_lost_its_name(&self) -> bool {
+        self.name.is_some() && name_of(&self.file) != self.name
     }
 
     /// Its length.
@@ -290,6 +297,11 @@ impl LocalDevice {
 
 fn arena(bytes: u64) -> Result<Arena, DeviceError> {
     Arena::new(bytes).map_err(|source| DeviceError::Memory { bytes: ByteCount(bytes), source })
+}
+
+/// The name that the system has for an open file; one that was removed has another.
+fn name_of(file: &File) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {

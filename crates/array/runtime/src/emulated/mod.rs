@@ -31,7 +31,7 @@ use crate::operator::{Answer, ArrayStatus, Asked, Command, CommandQueue, nothing
 use crate::panic::AbortOnPanic;
 use crate::ring::{Direction, Done, Owner, Ring, Target};
 use crate::serving::{ForHost, HostFront, Served, serve_until_finished};
-use crate::status::{StatusFacts, Tally};
+use crate::status::{DeviceFacts, StatusFacts, Tally};
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_format::{ArrayName, DeviceUuid};
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
@@ -151,7 +151,7 @@ impl<M: Modelled> EmulatedWorld<M> {
             array_uuid: "emulated".to_owned(),
             is_stopping: self.is_stopping,
             nvram: None,
-            device: &|_| (None, 0),
+            device: &|_| DeviceFacts::default(),
         };
         self.tally.status(self.model.controller(), &facts)
     }

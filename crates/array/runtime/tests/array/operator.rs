@@ -17,6 +17,7 @@ use raidlab_runtime::{
     create, operator_line,
 };
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -109,28 +110,53 @@ impl HostPort for Checker {
     }
 }
 
-/// An array that is used on a thread of its own.
-pub(crate) struct Used {
+/// A host that wants nothing.
+struct Nobody;
+
+impl HostPort for Nobody {
+    fn needs(&self) -> HostPortNeeds {
+        HostPortNeeds { slots: 1, slot_bytes: ByteCount(BLOCK.bytes()) }
+    }
+
+    fn poll_step(&mut self, _now: Nanos, _buffers: &mut HostBuffers, _ring: &mut PortRing<'_>) -> HostStep {
+        HostStep::WaitForCompletion
+    }
+
+    fn handle_completion(&mut self, _now: Nanos, completion: HostCompletion, _buffers: &HostBuffers) {
+        unreachable!("nothing was asked for: {completion:?}");
+    }
+}
+
+/// An array that a host uses on a thread of its own.
+pub(crate) struct Used<H = Checker> {
     operator: Operator,
-    thread: JoinHandle<Checker>,
+    thread: JoinHandle<H>,
 }
 
 pub(crate) fn use_array(paths: Vec<PathBuf>, settings: RunSettings) -> Used {
+    use_array_by(paths, settings, |world| Checker::new(world.volume_blocks()))
+}
+
+fn use_array_by<H: HostPort + Send + 'static>(
+    paths: Vec<PathBuf>,
+    settings: RunSettings,
+    host: impl FnOnce(&ArrayWorld) -> H + Send + 'static,
+) -> Used<H> {
     let (operator, queue) = operator_line().expect("a line");
     let work = move || {
         let mut world =
             ArrayWorld::start(&paths, &settings, StartOptions::default()).world.expect("it starts");
         world.attach_operator(queue);
-        let mut checker = Checker::new(world.volume_blocks());
-        world.serve(&mut checker, &GO_ON).expect("it serves");
+        let mut host = host(&world);
+        world.serve(&mut host, &GO_ON).expect("it serves");
         assert!(world.is_to_stop());
         world.stop(&GO_ON).expect("it stops");
-        checker
+        host
     };
     Used { operator, thread: std::thread::spawn(work) }
 }
 
-impl Used {
+impl<H> Used<H> {
     pub(crate) fn status(&self) -> ArrayStatus {
         match self.operator.ask(Command::Status) {
             Ok(Answer::Status(status)) => *status,
@@ -165,7 +191,7 @@ impl Used {
         }
     }
 
-    pub(crate) fn stop(self) -> Checker {
+    pub(crate) fn stop(self) -> H {
         self.done(&Command::Stop);
         self.thread.join().expect("the host is content")
     }
@@ -276,6 +302,46 @@ fn a_device_is_not_taken_out_while_redundancy_is_being_made() {
     used.until("in sync", |status| status.scan.is_none() && status.last_scan.is_some());
     used.done(&fail("1"));
     used.until("degraded", |status| status.condition == Condition::Degraded);
+    used.stop();
+}
+
+/// Defect: a member went while nothing said which of two copies, or parity and data, is right: what was left was believed.
+#[test]
+fn a_device_is_not_taken_out_while_something_is_undecided() {
+    let folder = super::folder();
+    let config = keeping("1", 2, MetadataPolicy::Bitmap);
+    let paths = make(folder.path(), &config, 0);
+    let first = std::fs::OpenOptions::new().write(true).open(&paths[1]).expect("it is there");
+    first.write_all_at(&[1; 4096], 1 << 20).expect("the first block of its data area can be written");
+    let used = use_array_by(paths, RunSettings::of(&config), |_| Nobody);
+    used.until("whole", is_whole);
+    used.done(&Command::Check);
+    used.until("undecided", |status| status.condition == Condition::Undecided);
+    let reason = used.refused(&fail("1"));
+    assert!(reason.contains("--trust-data"), "{reason}");
+    used.done(&Command::Repair { trust_data: true });
+    used.until("decided", is_whole);
+    used.done(&fail("1"));
+    used.until("degraded", |status| status.condition == Condition::Degraded);
+    used.stop();
+}
+
+/// Defect: that a member's file was removed or renamed while the array used it was told by nobody; the next start lacked it.
+#[test]
+fn a_file_that_is_not_at_its_path_any_more_is_told() {
+    let folder = super::folder();
+    let config = keeping("5", 3, MetadataPolicy::Bitmap);
+    let paths = make(folder.path(), &config, 0);
+    let used = use_array_by(paths.clone(), RunSettings::of(&config), |_| Nobody);
+    used.until("whole", is_whole);
+    let told = || used.status().devices.iter().map(|device| device.has_lost_its_name).collect::<Vec<_>>();
+    assert!(!told().contains(&true));
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::rename(&paths[1], &elsewhere).expect("it can be renamed");
+    std::fs::remove_file(&paths[2]).expect("it can be removed");
+    assert_eq!(told()[..3], [false, true, true]);
+    std::fs::rename(&elsewhere, &paths[1]).expect("it can be renamed");
+    assert_eq!(told()[..3], [false, false, true]);
     used.stop();
 }
 

@@ -12,7 +12,7 @@
 //!
 //! A name is the path as given, or the path with all symbolic links followed; nothing else matches. The longer name
 //! ensures that the user knows what is there, and that a script that names a device by its place does not destroy
-//! another device's file system.
+//! another device's file system. A file has no other place than its path, so that says which one is meant, whatever it holds.
 //!
 //! What can't be examined is refused. Left out: other mount namespaces, and members of a mounted btrfs that the mount
 //! table does not list; opening with `O_EXCL`, as load targets do, finds those.

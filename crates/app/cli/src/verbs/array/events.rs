@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_answer(&HistoryAnswer { history: &path, damaged_lines: damaged, events: &lines })?;
     } else {
-        print(&event_lines(&lines, damaged, output.unwrapped_if_piped()))?;
+        print(&event_lines(&lines, skipped, damaged, output.unwrapped_if_piped()))?;
     }
     Ok(Exit::Done)
 }

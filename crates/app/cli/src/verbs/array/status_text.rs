@@ -52,6 +52,9 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     for line in undecided_lines(&status.undecided, undecided.max().unwrap_or(0)) {
         text += &wrapped(&line, options.width, 2);
     }
+    for device in status.devices.iter().filter(|device| device.has_lost_its_name) {
+        text += &wrapped(&lost_name(device), options.width, 2);
+    }
     text += "\n";
     text += &devices(status, options);
     if !status.events.is_empty() {
@@ -63,11 +66,20 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     text
 }
 
-/// Prints the history of an array, and how many of its lines could not be read.
-pub(super) fn event_lines(lines: &[HistoryLine], damaged: u64, options: TerminalOptions) -> String {
+/// Prints the history of an array: these lines behind `skipped` earlier ones, and how many could not be read.
+pub(super) fn event_lines(
+    lines: &[HistoryLine],
+    skipped: usize,
+    damaged: u64,
+    options: TerminalOptions,
+) -> String {
     let mut text: String = lines.iter().map(|line| event_line(&line.event, options)).collect();
     if lines.is_empty() {
-        text += "nothing happened\n";
+        let reason = match skipped {
+            0 => "nothing happened".to_owned(),
+            many => format!("{many} events are kept, and none was asked for"),
+        };
+        text += &wrapped(&reason, options.width, 0);
     }
     if damaged > 0 {
         text += &wrapped(&format!("{damaged} lines of the history are damaged"), options.width, 0);
@@ -219,6 +231,14 @@ pub(super) fn undecided_lines(listed: &[UndecidedStatus], rows: u64) -> Vec<Stri
         );
     }
     lines
+}
+
+fn lost_name(DeviceStatus { device, path, .. }: &DeviceStatus) -> String {
+    let path = path.as_deref().unwrap_or("its path");
+    format!(
+        "device {device}: the file that the array uses is no longer at {path}: it was removed or renamed. If it was removed, what it holds \
+         is gone when the array is stopped: 'raidlab array fail' and 'replace' put another in its place"
+    )
 }
 
 fn devices(status: &ArrayStatus, options: TerminalOptions) -> String {

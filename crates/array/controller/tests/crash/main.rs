@@ -6,16 +6,18 @@
 //! completion, volatile caches and random runs are left to the torture world. One test cuts the start after that
 //! short, too.
 //!
-//! A world of its own, because it counts actions up to the cut and keeps metadata areas; memories are the test kit's.
+//! Ranges that become zeros between starts are in `zeroed_ranges`.
+
+mod world;
+mod zeroed_ranges;
 
 use raidlab_controller::{
-    Action, Area, ArrayConfig, BufferSpace, CacheConfig, Controller, HostError, HostOp, HostRequest, HostTag,
-    MemberCache, MemberError, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice,
-    Resilience, WritePolicy,
+    ArrayConfig, CacheConfig, HostOp, MemberCache, MetadataPolicy, Resilience, WritePolicy,
 };
 use raidlab_format::{Assembly, StaleReason, StartOptions, assemble};
-use raidlab_testkit::{BLOCK, Memories, new_areas, start_nonce};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
+use raidlab_testkit::BLOCK;
+use raidlab_units::{BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos, StripeIndex};
+use world::{Cut, Device, World};
 
 fn config(level: &str, members: u16, metadata: MetadataPolicy) -> ArrayConfig {
     let cache = CacheConfig {
@@ -39,162 +41,6 @@ fn with_integrity(mut config: ArrayConfig) -> ArrayConfig {
     config.member_size.0 += config.member_size.0 / config.strip_size.0 * BLOCK as u64;
     config.resilience.integrity = true;
     config
-}
-
-/// A device: its data, then its metadata area.
-#[derive(Clone)]
-struct Device {
-    data: Vec<u8>,
-    /// What of it a power loss leaves where the device's cache forgets all.
-    durable: Vec<u8>,
-    metadata: Vec<u8>,
-}
-
-struct World {
-    controller: Controller,
-    devices: Vec<Option<Device>>,
-    staging: Vec<u8>,
-    cache: Vec<u8>,
-    hosts: Vec<Vec<u8>>,
-    acknowledged: Vec<HostTag>,
-    /// Answers that said that data is lost.
-    lost: usize,
-    /// Actions left until power is cut.
-    fuse: u64,
-    serving: bool,
-}
-
-/// Power went.
-struct Cut;
-
-impl World {
-    fn create(config: &ArrayConfig) -> Self {
-        Self::create_in(config, false)
-    }
-
-    fn create_in(config: &ArrayConfig, needs_resync: bool) -> Self {
-        let data = vec![0; config.member_size.0 as usize];
-        let devices = new_areas(config, needs_resync)
-            .into_iter()
-            .map(|metadata| Some(Device { data: data.clone(), durable: data.clone(), metadata }))
-            .collect();
-        Self::start(config, devices, u64::MAX)
-    }
-
-    fn start(config: &ArrayConfig, devices: Vec<Option<Device>>, fuse: u64) -> Self {
-        let areas: Vec<_> =
-            devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
-        let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
-        let controller = Controller::start(config, assembly, start_nonce()).expect("it starts");
-        let needs = controller.memory_needs();
-        let mut world = Self {
-            staging: vec![0xee; needs.staging_bytes.0 as usize],
-            cache: vec![0xcc; needs.cache_bytes.0 as usize],
-            controller,
-            devices,
-            hosts: Vec::new(),
-            acknowledged: Vec::new(),
-            lost: 0,
-            fuse,
-            serving: false,
-        };
-        let _ = world.run();
-        world
-    }
-
-    fn run(&mut self) -> Result<(), Cut> {
-        while let Some(action) = self.controller.poll_action() {
-            let cut = self.fuse == 0;
-            self.fuse = self.fuse.saturating_sub(1);
-            match action {
-                Action::Member(io) => self.member_io(io, cut)?,
-                _ if cut => return Err(Cut),
-                Action::Memory(task) if task.kind == MemoryKind::Digest => {
-                    let mut rows = Vec::new();
-                    self.controller.digest_rows(task.id, &mut rows);
-                    let digests = self.digests(&rows);
-                    self.controller.handle_digests(Nanos::ZERO, task.id, &digests);
-                }
-                Action::Memory(task) => {
-                    let mut steps = MemorySteps::default();
-                    self.controller.memory_steps(task.id, &mut steps);
-                    self.compute(&steps, || true);
-                    self.controller.handle_memory_completion(Nanos::ZERO, task.id);
-                }
-                Action::Complete(completion) => {
-                    match completion.result {
-                        Err(HostError::DataLost { .. }) => self.lost += 1,
-                        result => result.expect("nothing else fails here"),
-                    }
-                    self.acknowledged.push(completion.tag);
-                }
-                Action::Notice(Notice::Serving) => self.serving = true,
-                Action::Notice(notice @ Notice::Mismatch { .. }) => panic!("nothing is corrupt: {notice:?}"),
-                Action::Timer { .. } | Action::Keep(_) | Action::Notice(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn member_io(&mut self, io: MemberIo, cut: bool) -> Result<(), Cut> {
-        let mut segments = Vec::new();
-        self.controller.member_io_segments(io.id, &mut segments);
-        let mut bytes = self.gather(&segments);
-        let Some(device) = &mut self.devices[io.member.index()] else {
-            self.controller.handle_member_loss(Nanos::ZERO, io.member);
-            self.controller.handle_member_completion(Nanos::ZERO, io.id, Err(MemberError::Gone));
-            return Ok(());
-        };
-        let area = match io.area {
-            Area::Data => &mut device.data,
-            Area::Metadata => &mut device.metadata,
-        };
-        let area = &mut area[io.lba.0 as usize * BLOCK..];
-        match io.op {
-            MemberOp::Read => bytes = area[..bytes.len()].to_vec(),
-            MemberOp::Write { .. } => {
-                // What is under way when power goes is written up to its middle.
-                let blocks = if cut { io.blocks.0 / 2 } else { io.blocks.0 } as usize;
-                area[..blocks * BLOCK].copy_from_slice(&bytes[..blocks * BLOCK]);
-                if io.area == Area::Data && io.op == (MemberOp::Write { fua: true }) {
-                    let durable = &mut device.durable[io.lba.0 as usize * BLOCK..];
-                    durable[..blocks * BLOCK].copy_from_slice(&bytes[..blocks * BLOCK]);
-                }
-            }
-            MemberOp::Flush => device.durable.clone_from(&device.data),
-            MemberOp::Discard => {}
-        }
-        if io.op == MemberOp::Read {
-            self.scatter(&bytes, &segments);
-        }
-        if cut {
-            return Err(Cut);
-        }
-        self.controller.handle_member_completion(Nanos::ZERO, io.id, Ok(()));
-        Ok(())
-    }
-
-    fn request(&mut self, op: HostOp, lba: u64, data: Vec<u8>) -> Result<Vec<u8>, Cut> {
-        let tag = HostTag(self.hosts.len() as u32);
-        let blocks = BlockCount((data.len() / BLOCK) as u64);
-        self.hosts.push(data);
-        self.controller.handle_host_request(Nanos::ZERO, HostRequest { tag, op, lba: Lba(lba), blocks });
-        self.run()?;
-        assert!(self.acknowledged.contains(&tag), "{op:?} at {lba} was not answered");
-        Ok(self.hosts[tag.0 as usize].clone())
-    }
-}
-
-impl Memories for World {
-    fn space(&mut self, space: BufferSpace) -> &mut [u8] {
-        match space {
-            BufferSpace::Own => self.controller.own_memory_mut(),
-            BufferSpace::Host(tag) => &mut self.hosts[tag.0 as usize],
-            BufferSpace::Staging => &mut self.staging,
-            BufferSpace::Cache => &mut self.cache,
-            other => panic!("{other:?} is not written here"),
-        }
-    }
 }
 
 /// The short run: small, overlapping, whole stripes.
@@ -228,6 +74,7 @@ fn possible(lba: u64, done: usize) -> Vec<u8> {
 /// was under way. Returns how many are.
 fn check(world: &mut World, done: usize, away: bool, what: &str) -> usize {
     assert!(world.serving, "{what}: the array did not start");
+    assert_eq!(world.mismatches, 0, "{what}: nothing is corrupt");
     let volume = world.controller.volume_blocks().0;
     let read = |world: &mut World, lba, blocks| {
         let before = core::mem::take(&mut world.lost);
@@ -250,6 +97,7 @@ fn check(world: &mut World, done: usize, away: bool, what: &str) -> usize {
         let begins = block.as_ref().map(|block| &block[..4]);
         assert!(is_right, "{what}: block {lba} begins {begins:?} (None: lost), possible {possible:?}");
     }
+    assert_eq!(world.mismatches, 0, "{what}: nothing is corrupt");
     // No stripe has fewer than two data strips.
     assert!(world.lost as u64 <= WRITES[WHOLE_STRIPES].1 / 2, "{what}: more is lost than one strip a stripe");
     world.lost
