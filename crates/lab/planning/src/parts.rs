@@ -3,7 +3,7 @@
 //! The random rate of one drive is simulated: 4 KiB accesses, several outstanding, its write cache on, on shares of its
 //! capacity. No array gets more accesses out of it with as many outstanding, since they are no shorter.
 
-use super::life::rated_amplification;
+use super::life::rated_flash;
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
 use raidlab_advisor::plan::{
@@ -244,21 +244,20 @@ fn controller_family(id: &str) -> &str {
 
 /// What wears a drive out: a maker's rating is of host writes at random places, which the flash takes amplified.
 fn wear(model: &DriveModel) -> Wear {
-    match model.reliability.rated_writes {
+    match rated_flash(model) {
         _ if !model.is_flash() => Wear::None,
         Some(rated) => {
-            Wear::Rated(Rating { host_bytes: rated.0 as f64, amplification: rated_amplification(model) })
+            Wear::Rated(Rating { host_bytes: rated.rated_bytes, amplification: rated.amplification() })
         }
         None => Wear::Unknown,
     }
 }
 
-/// How a drive is made; flash that does not tell its cells is of the usual three bits.
+/// How a drive is made.
 fn make(model: &DriveModel) -> Make {
     match &model.kind {
         DriveKind::HardDrive(hard) => Make::Arms(if hard.modern.actuators.is_some() { 2 } else { 1 }),
-        DriveKind::SolidState(_) => Make::Bits(3),
-        DriveKind::Flash(flash) => Make::Bits(flash.cells.bits_per_cell),
+        DriveKind::SolidState(_) | DriveKind::Flash(_) => Make::Bits(model.bits_per_cell()),
     }
 }
 
