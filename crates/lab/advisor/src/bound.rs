@@ -46,7 +46,8 @@ pub enum BoundError {
     },
     /// The left side is no figure.
     #[error(
-        "'{figure}' in '{text}' is no figure: write one of mean, p50, p90, p95, p99, p99.9, p99.99, p99.999, max, iops, mb_per_s"
+        "'{figure}' in '{text}' is no figure of a run: percentiles are p50, p90, p95, p99, p99.9, p99.99 and p99.999; other figures are \
+         mean, max, iops and mb_per_s"
     )]
     UnknownFigure {
         /// What was given.

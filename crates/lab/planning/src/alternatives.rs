@@ -192,7 +192,7 @@ pub(super) fn of(
     let of_class = |class: Class| {
         let of_it = judged.iter().find(|one| class.holds(one.geometry, one.cost, bench.parts));
         let verdict = match (of_it, best) {
-            (Some(one), Some(best)) => against(one, best, ranking),
+            (Some(one), Some(best)) => against(bench, one, best, ranking),
             _ => class
                 .not_run(bench, found, (best, ranking))
                 .or_else(|| class.nearest(found, bench.parts).map(out))?,
@@ -216,7 +216,7 @@ pub(super) fn of(
 }
 
 /// What an array that was run misses, or what it takes more than the best.
-fn against(one: &Judged, best: &Judged, ranking: Ranking<'_>) -> String {
+fn against(bench: &Bench<'_>, one: &Judged, best: &Judged, ranking: Ranking<'_>) -> String {
     let missed = missed_needs(one, ranking.needs);
     if !missed.is_empty() {
         return format!("misses {}", missed.join(", "));
@@ -227,7 +227,7 @@ fn against(one: &Judged, best: &Judged, ranking: Ranking<'_>) -> String {
     } else {
         format!("{speed:.2} times as fast")
     };
-    format!("keeps the needs {}; {speed}", at_cost(one, best))
+    format!("keeps the needs {}; {speed}", at_cost(bench, one, best))
 }
 
 /// The needs that an array misses, each with how far.

@@ -461,6 +461,7 @@ fn planned_of(
         loads,
         roles,
         adds: bench.adds(judged.geometry),
+        is_owned: bench.is_owned(judged.geometry),
         strip: judged.settings.strip.unwrap_or(models.controller.strip_size),
         write_policy: bench.write_policy(&judged),
         at_risk: Hardware::of(bench.parts, judged.geometry).at_risk(judged.settings, judged.geometry.members),

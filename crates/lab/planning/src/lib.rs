@@ -272,7 +272,11 @@ pub fn plan(
         some => near_misses(some, &order.needs),
     };
     let kept = enumeration.kept.len() as u64;
-    let unpriced = if has_prices { parts::unpriced(&parts, &enumeration.kept) } else { Vec::new() };
+    let unpriced = if has_prices {
+        parts::unpriced(&parts, &enumeration.kept, (best, &chosen.all), &order.needs)
+    } else {
+        Vec::new()
+    };
     Ok(PlanOutcome {
         needs: order.needs.clone(),
         candidates: enumeration.candidates,
@@ -385,7 +389,7 @@ fn measure_what_matters(
 /// The least that an array of each drive takes, of those that arithmetic keeps.
 fn efforts(order: &PlanOrder<'_>, demands: &[Demand], parts: &PartList) -> BTreeMap<u16, f64> {
     let kept = enumerate(&order.request(demands, parts)).kept;
-    let has_prices = kept.iter().any(|one| one.cost.is_some());
+    let has_prices = parts.has_priced(&kept);
     let mut efforts = BTreeMap::new();
     for one in &kept {
         // What has no price comes last.

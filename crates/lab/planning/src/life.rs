@@ -6,7 +6,7 @@
 
 use super::Bench;
 use raidlab_advisor::plan::{Judged, Life};
-use raidlab_advisor::risk::{Endurance, LossRules, random_amplification};
+use raidlab_advisor::risk::{Endurance, LossRules, RatedFlash};
 use raidlab_hardware::DriveModel;
 use raidlab_workload::RunResult;
 use raidlab_worlds::simulated::{FLASH_HOST_RATE, WRITE_AMPLIFICATION};
@@ -56,7 +56,7 @@ pub(super) fn drive_life(
     run: &RunResult,
 ) -> Option<DriveLife> {
     let (drive, needs) = (bench.models(judged.geometry).drive, &bench.order.needs);
-    let rated = drive.reliability.rated_writes?;
+    let rated = rated_flash(drive)?;
     let apps = bench.order.apps_of(index);
     let share_of = |app: usize| {
         let does = judged.performance[app].iops;
@@ -81,11 +81,13 @@ pub(super) fn drive_life(
         // A run that writes nothing tells nothing of how writes spread: each goes to its place and to each parity or copy.
         (Some(per_day), _) => per_day * small_writes(judged) / members,
     };
-    let rated_amplification = rated_amplification(drive);
     let endurance = Endurance {
-        rated_bytes: rated.0 as f64,
-        rated_amplification,
-        amplification: run.figures.get(WRITE_AMPLIFICATION).copied().unwrap_or(rated_amplification),
+        rated_bytes: rated.rated_bytes,
+        rated_amplification: rated.amplification(),
+        amplification: run
+            .figures
+            .get(WRITE_AMPLIFICATION)
+            .map_or_else(|| rated.amplification(), |found| rated.amplification_of(*found)),
         member_bytes_per_day,
     };
     let years = endurance.years();
@@ -98,7 +100,75 @@ fn small_writes(judged: &Judged) -> f64 {
     LossRules::of_level(geometry.level, geometry.members).map_or(1.0, |rules| rules.write_factors().small)
 }
 
-/// Write amplification that the maker's rating holds for: that of writes at random places.
-pub(super) fn rated_amplification(drive: &DriveModel) -> f64 {
-    drive.spare_room().map_or(1.0, random_amplification)
+/// What its maker allows to be written, and the flash behind it; none of disks, and of flash that nobody rates.
+pub(super) fn rated_flash(drive: &DriveModel) -> Option<RatedFlash> {
+    let rated = drive.reliability.rated_writes.filter(|_| drive.is_flash())?;
+    Some(RatedFlash {
+        rated_bytes: rated.0 as f64,
+        capacity: drive.capacity.bytes().0 as f64,
+        spare: drive.spare_room(),
+        bits_per_cell: drive.bits_per_cell(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_hardware::Catalog;
+    use std::collections::BTreeMap;
+
+    /// Full drive writes of TBW, or of drive writes a day over the warranty, by drive, as sheets have them.
+    fn promised() -> BTreeMap<&'static str, f64> {
+        let mut lines = include_str!("../../../../validation/drive-sheets.tsv").lines();
+        let names: Vec<&str> = lines.next().expect("a head").split('\t').collect();
+        let column = |name: &str| names.iter().position(|it| *it == name).expect("a column");
+        let (capacity, per_day, total) = (column("capacity"), column("dwpd"), column("tbw_tb"));
+        let promised = lines.filter_map(|line| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let terabytes: f64 = cells[capacity].strip_suffix("TB")?.parse().ok()?;
+            let by_total = cells[total].parse().ok().map(|total: f64| total / terabytes);
+            let by_days = cells[per_day].parse().ok().map(|days: f64| days * WARRANTY_YEARS * 365.0);
+            Some((cells[0], by_total.or(by_days)?))
+        });
+        promised.collect()
+    }
+
+    /// A drive that is written as its maker allows lasts as long as its warranty; one that is written in sequence no longer than its
+    /// cells.
+    #[test]
+    fn every_drive_lasts_its_warranty() {
+        let (catalog, promised) = (Catalog::builtin(), promised());
+        let (mut rated_drives, mut on_sheets) = (0, 0);
+        for drive in catalog.drives() {
+            let Some(rated) = rated_flash(drive) else { continue };
+            let years = |amplification, member_bytes_per_day| {
+                let endurance = Endurance {
+                    rated_bytes: rated.rated_bytes,
+                    rated_amplification: rated.amplification(),
+                    amplification: rated.amplification_of(amplification),
+                    member_bytes_per_day,
+                };
+                endurance.years()
+            };
+            let per_day = rated.rated_bytes / WARRANTY_YEARS / 365.25;
+            let at_random = years(rated.modelled(), per_day);
+            assert!((at_random / WARRANTY_YEARS - 1.0).abs() < 1e-6, "{}: {at_random} years", drive.id);
+            let cycles = years(1.0, rated.capacity) * 365.25 / (1.0 + rated.spare.unwrap_or(0.0));
+            let most = match rated.bits_per_cell {
+                1 => 100_000.0,
+                2 => 10_000.0,
+                3 => 5000.0,
+                _ => 1500.0,
+            };
+            let most = f64::max(most, rated.rated_bytes / rated.capacity);
+            assert!((100.0..=1.0001 * most).contains(&cycles), "{}: {cycles} erase cycles", drive.id);
+            rated_drives += 1;
+            let Some(promised) = promised.get(&*drive.id) else { continue };
+            let share = rated.rated_bytes / rated.capacity / promised;
+            // Warranties of 3 years are 0.6 of those of 5.
+            assert!((0.59..1.25).contains(&share), "{}: {share} of what its sheet promises", drive.id);
+            on_sheets += 1;
+        }
+        assert!(rated_drives > 60 && on_sheets > 50, "{rated_drives}, {on_sheets} with a sheet");
+    }
 }

@@ -86,6 +86,8 @@ pub struct Planned {
     pub roles: Vec<Role>,
     /// Parts that have to be bought where some are there already, in words.
     pub adds: Option<String>,
+    /// Whether all is there that costs anything.
+    pub is_owned: bool,
     /// Its parts by their names in the catalogue.
     pub parts: Parts,
     /// The array as it was run, for who runs it again.

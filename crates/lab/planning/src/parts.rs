@@ -3,12 +3,12 @@
 //! The random rate of one drive is simulated: 4 KiB accesses, several outstanding, its write cache on, on shares of its
 //! capacity. No array gets more accesses out of it with as many outstanding, since they are no shorter.
 
-use super::life::rated_amplification;
+use super::life::rated_flash;
 use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{CommandSecs, DriveRates, RandomRate};
 use raidlab_advisor::plan::{
-    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Kept, Make, Needs, PartList, Rating,
-    Settings, Wear, check_layouts, survivable,
+    ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Judged, Kept, Make, Needs, PartList,
+    Rating, Settings, Wear, check_layouts, survivable,
 };
 use raidlab_hardware::{
     CommandCost, ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
@@ -129,8 +129,21 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// The parts of `kept` whose price is not known, each once.
-pub(super) fn unpriced(parts: &PartList, kept: &[Kept]) -> Vec<String> {
+/// The parts whose price is not known of `kept` that might be the best with one, each once: by usual ratios of prices they take less
+/// than the best where the cheapest is asked for, and no run of them missed a need. Those of what takes least come first.
+pub(super) fn unpriced(
+    parts: &PartList,
+    kept: &[Kept],
+    (best, judged): (Option<&Judged>, &[Judged]),
+    needs: &Needs,
+) -> Vec<String> {
+    let missed: BTreeSet<Geometry> =
+        judged.iter().filter(|one| !one.keeps(needs)).map(|one| one.geometry).collect();
+    let takes_less =
+        |one: &Kept| !needs.wants_cheapest() || best.is_none_or(|best| one.assumed_cost < best.assumed_cost);
+    let is_it = |one: &&Kept| one.cost.is_none() && takes_less(one) && !missed.contains(&one.geometry);
+    let mut hopes: Vec<&Kept> = kept.iter().filter(is_it).collect();
+    hopes.sort_by(|a, b| a.assumed_cost.total_cmp(&b.assumed_cost));
     let of_one = |kept: &Kept| {
         let Geometry { drive, controller, enclosure, .. } = kept.geometry;
         let drive = &parts.drives[usize::from(drive)];
@@ -139,8 +152,9 @@ pub(super) fn unpriced(parts: &PartList, kept: &[Kept]) -> Vec<String> {
         let all = [Some((&drive.id, drive.price)), Some((&controller.id, controller.price))];
         all.into_iter().chain([shelf.map(|it| (&it.id, it.price))]).flatten().collect::<Vec<_>>()
     };
-    let without = kept.iter().flat_map(of_one).filter(|(_, price)| price.is_none());
-    without.map(|(id, _)| id.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+    let without = hopes.into_iter().flat_map(of_one).filter(|(_, price)| price.is_none());
+    let mut known = BTreeSet::new();
+    without.filter(|(id, _)| known.insert(*id)).map(|(id, _)| id.clone()).collect()
 }
 
 /// Refuses what no level gives, before anything is simulated.
@@ -244,21 +258,20 @@ fn controller_family(id: &str) -> &str {
 
 /// What wears a drive out: a maker's rating is of host writes at random places, which the flash takes amplified.
 fn wear(model: &DriveModel) -> Wear {
-    match model.reliability.rated_writes {
+    match rated_flash(model) {
         _ if !model.is_flash() => Wear::None,
         Some(rated) => {
-            Wear::Rated(Rating { host_bytes: rated.0 as f64, amplification: rated_amplification(model) })
+            Wear::Rated(Rating { host_bytes: rated.rated_bytes, amplification: rated.amplification() })
         }
         None => Wear::Unknown,
     }
 }
 
-/// How a drive is made; flash that does not tell its cells is of the usual three bits.
+/// How a drive is made.
 fn make(model: &DriveModel) -> Make {
     match &model.kind {
         DriveKind::HardDrive(hard) => Make::Arms(if hard.modern.actuators.is_some() { 2 } else { 1 }),
-        DriveKind::SolidState(_) => Make::Bits(3),
-        DriveKind::Flash(flash) => Make::Bits(flash.cells.bits_per_cell),
+        DriveKind::SolidState(_) | DriveKind::Flash(_) => Make::Bits(model.bits_per_cell()),
     }
 }
 

@@ -81,13 +81,14 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
     }
     if judged == best {
         return match (needs.wants_cheapest(), judged.cost) {
+            (true, _) if bench.is_owned(judged.geometry) => "All of it is there: nothing has to be bought.",
             (true, Some(_)) => "No array that keeps the needs was found for less.",
             (true, None) => "No array that keeps the needs was found for less, by usual ratios of prices.",
             (false, _) => "No array was found that is faster by more than 2 %.",
         }
         .to_owned();
     }
-    let takes = at_cost(judged, best);
+    let takes = at_cost(bench, judged, best);
     let ratio = judged.score / best.score;
     if (ratio - 1.0).abs() < 0.005 {
         return format!("It does as much as the first, {takes}.");
@@ -96,20 +97,23 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
 }
 
 /// What it takes beside what the best takes: money where that is known of both, else by usual ratios of prices.
-pub(super) fn at_cost(one: &Judged, best: &Judged) -> String {
+pub(super) fn at_cost(bench: &Bench<'_>, one: &Judged, best: &Judged) -> String {
+    match (bench.is_owned(one.geometry), bench.is_owned(best.geometry)) {
+        (true, true) => return "and has to be bought no more than it".to_owned(),
+        (true, false) => return "with nothing to be bought".to_owned(),
+        (false, true) => return "with parts to be bought, where the first takes none".to_owned(),
+        (false, false) => {}
+    }
     let (own, other, mark) = match (one.cost, best.cost) {
         (Some(own), Some(other)) => (own, other, ""),
         (None, Some(_)) => return "without a known price".to_owned(),
         _ => (one.assumed_cost, best.assumed_cost, "about "),
     };
-    // What is there already may cost nothing.
-    if own == other || other <= 0.0 {
-        return format!(
-            "at {mark}{}",
-            if own == other { "the same cost" } else { "a cost, which the first has not" }
-        );
+    match own / other {
+        _ if own == other => format!("at {mark}the same cost"),
+        times if times.is_finite() => format!("at {mark}{times:.2} times the cost"),
+        _ => "with parts to be paid, where the first takes none".to_owned(),
     }
-    format!("at {mark}{:.2} times the cost", own / other)
 }
 
 /// The best of what was run that differs in its write policy.
@@ -226,16 +230,27 @@ fn bottleneck(run: &RunResult, several: bool) -> Option<String> {
 }
 
 impl Bench<'_> {
+    /// Whether all that an array takes is there already, but for bays of a server where nothing has a price.
+    pub(super) fn is_owned(&self, geometry: Geometry) -> bool {
+        let is_free = |it: &Purchase<'_>| !self.parts.has_prices() && it.assumed <= 0.0;
+        !self.order.have.is_empty() && self.bought(geometry).iter().all(is_free)
+    }
+
+    fn bought(&self, geometry: Geometry) -> Vec<Purchase<'_>> {
+        let mut bought = self.parts.purchases(geometry);
+        // Software is nothing to buy, unless it is to have a price as all else has.
+        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
+        bought.retain(|it| self.parts.has_prices() || it.assumed > 0.0 || it.id != controller);
+        bought
+    }
+
     /// Parts that have to be bought where some are there already, in words, each with its price, or with none.
     pub(super) fn adds(&self, geometry: Geometry) -> Option<String> {
         if self.order.have.is_empty() {
             return None;
         }
         let (currency, has_prices) = (&self.order.prices.currency, self.parts.has_prices());
-        let mut bought = self.parts.purchases(geometry);
-        // Software is nothing to buy, unless it is to have a price as all else has.
-        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
-        bought.retain(|it| has_prices || it.assumed > 0.0 || it.id != controller);
+        let bought = self.bought(geometry);
         let part = |it: &Purchase<'_>| {
             let price = match it.price {
                 Some(price) => format!("{} {currency}", three_digits(price)).trim_end().to_owned(),

@@ -1,5 +1,6 @@
 //! How likely an array loses data: its figures, of the catalogue or given, at both ends of their ranges and with the source of each.
 
+use crate::life::rated_flash;
 use crate::reliability::{
     CHECK_DAYS, CheckDays, KnownFigure, REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error,
 };
@@ -7,7 +8,7 @@ use raidlab_advisor::risk::age::{DISK, FLASH, flash_error_factor};
 use raidlab_advisor::risk::{
     Endurance, EnduranceReport, FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS,
     FOLLOWED_SHARE, FieldCount, LATENT_ERRORS_PER_YEAR, LossRules, Ranged, RebuildPace, Risk, RiskError,
-    RiskRange, RiskReport, RiskSpec, fleet_risk, random_amplification,
+    RiskRange, RiskReport, RiskSpec, fleet_risk,
 };
 use raidlab_hardware::DriveModel;
 use raidlab_raid::LevelVariant;
@@ -361,14 +362,12 @@ impl Reader<'_> {
 
     fn endurance(&mut self) -> Result<Option<EnduranceReport>, RiskQueryError> {
         let Some(writes) = self.query.writes_per_day else { return Ok(None) };
-        let rated =
-            self.drive.and_then(|drive| drive.reliability.rated_writes).ok_or(RiskQueryError::NoRating)?;
+        let rated = self.drive.and_then(rated_flash).ok_or(RiskQueryError::NoRating)?;
         let rules = LossRules::of_level(self.query.level, self.query.members)?;
         let factors = rules.write_factors();
-        let rated_amplification =
-            self.drive.and_then(DriveModel::spare_room).map_or(1.0, random_amplification);
+        let rated_amplification = rated.amplification();
         let life = |factor: f64, amplification: f64| Endurance {
-            rated_bytes: rated.0 as f64,
+            rated_bytes: rated.rated_bytes,
             rated_amplification,
             amplification,
             member_bytes_per_day: writes.0 as f64 * factor / f64::from(self.query.members),
@@ -381,8 +380,12 @@ impl Reader<'_> {
         let source = |figure: &raidlab_hardware::FigureSource| figure.key == "reliability.rated_writes";
         let figure = self.drive.and_then(|drive| drive.sources.iter().find(|one| source(one)));
         let text = figure.map_or_else(String::new, |figure| figure.source.clone());
-        self.add("rated writes", format!("{:.0} TB of {drive} ({text})", rated.0 as f64 / 1e12));
-        let by = if found.is_some() { "given" } else { "random: as its spare room has it; in sequence: 1" };
+        self.add("rated writes", format!("{:.0} TB of {drive} ({text})", rated.rated_bytes / 1e12));
+        let by = if found.is_some() {
+            "given"
+        } else {
+            "random: as its spare room has it and its cells take it; in sequence: 1"
+        };
         let text = format!("{:.2} and {:.2} ({by})", small.amplification, whole_stripes.amplification);
         self.add("write amplification of flash", text);
         Ok(Some(EnduranceReport {

@@ -471,6 +471,14 @@ impl DriveModel {
         }
     }
 
+    /// Bits in a cell of its flash; the usual three where it does not tell.
+    pub fn bits_per_cell(&self) -> u32 {
+        match &self.kind {
+            DriveKind::Flash(flash) => flash.cells.bits_per_cell,
+            DriveKind::HardDrive(_) | DriveKind::SolidState(_) => 3,
+        }
+    }
+
     /// What people call its kind: `nvme`, `sata-ssd`, `sas-ssd`, `ssd` on another bus, `hdd`.
     pub fn class(&self) -> &'static str {
         match self.bus.as_deref() {

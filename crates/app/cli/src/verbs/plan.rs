@@ -85,7 +85,7 @@ pub(crate) struct Args {
     growth: Option<f64>,
     /// Percent of the throughput needed that must be left with a drive missing, and while it is rebuilt; without a need, of what the
     /// array does. Without it, what is left is told
-    #[arg(long, value_name = "PCT", value_parser = percent)]
+    #[arg(long, value_name = "PCT", value_parser = part)]
     keep_degraded: Option<f64>,
     /// MiB per second that each application needs, or NAME:N for one of them; may be repeated
     #[arg(long, value_name = "N", value_parser = needs::rate)]
@@ -426,6 +426,15 @@ fn percent(text: &str) -> Result<f64, String> {
     } else {
         Err("a percentage is a number above 0, as in 20%".into())
     }
+}
+
+/// A percentage of what is whole.
+fn part(text: &str) -> Result<f64, String> {
+    let is_part = |pct: &f64| *pct <= 100.0;
+    percent(text)
+        .ok()
+        .filter(is_part)
+        .ok_or_else(|| "a part is a number above 0 and up to 100, as in 50%".into())
 }
 
 /// A percentage that is a chance.

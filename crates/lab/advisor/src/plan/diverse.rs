@@ -4,15 +4,17 @@
 //! ranked ─► the best
 //!        ├─ the best of another level, of other drives, of another controller     each family once
 //!        ├─ the first in usable space, throughput, tail, loss, life, power, price  of the Pareto front
-//!        └─ the next ones of another level, drive or controller than all shown, then any
+//!        └─ the next ones of another level, drive or controller than all shown, then of more or fewer members
 //! ```
+//! The same drives, level and controller in another enclosure are no other row.
+//!
 //! The **Pareto front** holds the arrays that no other beats in one of price, usable space, throughput, tail, chance of
 //! loss, drive life and power without being worse in another. What is not known of an array is its worst.
 //!
 //! Rows stay in the order of the ranking. Pure: the same arrays give the same rows.
 
 use super::rank::Ranking;
-use super::{Judged, PartList};
+use super::{Geometry, Judged, PartList};
 use serde::Serialize;
 
 raidlab_units::named! {
@@ -66,7 +68,7 @@ const MERIT_ROLES: [Role; 7] =
 pub fn diverse(judged: &[Judged], ranking: Ranking<'_>, parts: &PartList, count: usize) -> Vec<Row> {
     let Some(first) = judged.first() else { return Vec::new() };
     let families = |index: usize| family(&judged[index], parts);
-    let mut rows = Rows { rows: Vec::new(), count: count.max(1) };
+    let mut rows = Rows { judged, shown: Vec::new(), count: count.max(1) };
     rows.show(0, Role::Best);
     for (role, of) in [(Role::Level, 0), (Role::Drives, 1), (Role::Controller, 2)] {
         let own = family(first, parts)[of];
@@ -82,21 +84,18 @@ pub fn diverse(judged: &[Judged], ranking: Ranking<'_>, parts: &PartList, count:
             rows.show(index, role);
         }
     }
-    // Of the rest first what differs from all that is shown in two of three.
-    for index in 0..judged.len() {
-        let own = families(index);
-        let is_like = |row: &Row| own.iter().zip(families(row.index)).filter(|(a, b)| *a == b).count() > 1;
-        if !rows.rows.iter().any(is_like) {
-            rows.show(index, Role::Next);
+    // Of the rest first what differs from all that is shown in two of three, then in one.
+    for alike_most in [1, 2, 3] {
+        for index in 0..judged.len() {
+            let own = families(index);
+            let alike = |row: &Row| own.iter().zip(families(row.index)).filter(|(a, b)| *a == b).count();
+            if rows.shown.iter().all(|row| row.index != index && alike(row) <= alike_most) {
+                rows.show(index, Role::Next);
+            }
         }
     }
-    for index in 0..judged.len() {
-        if rows.rows.iter().all(|row| row.index != index) {
-            rows.show(index, Role::Next);
-        }
-    }
-    rows.rows.sort_by_key(|row| row.index);
-    rows.rows
+    rows.shown.sort_by_key(|row| row.index);
+    rows.shown
 }
 
 /// What each of `shown`, best first, is among `all` that was looked at, best first: an array is first in something only where none is
@@ -131,18 +130,21 @@ pub fn roles(shown: &[Judged], all: &[Judged], ranking: Ranking<'_>, parts: &Par
 }
 
 /// The rows so far.
-struct Rows {
-    rows: Vec<Row>,
+struct Rows<'a> {
+    judged: &'a [Judged],
+    shown: Vec<Row>,
     count: usize,
 }
 
-impl Rows {
-    /// Shows an array for something, where there is room for it.
+impl Rows<'_> {
+    /// Shows an array for something, where there is room for it and it is not shown in another enclosure.
     fn show(&mut self, index: usize, role: Role) {
-        let has_room = self.rows.len() < self.count;
-        match self.rows.iter_mut().find(|row| row.index == index) {
+        let anywhere = |index: usize| Geometry { enclosure: None, ..self.judged[index].geometry };
+        let is_shown = self.shown.iter().any(|row| anywhere(row.index) == anywhere(index));
+        let has_room = self.shown.len() < self.count && !is_shown;
+        match self.shown.iter_mut().find(|row| row.index == index) {
             Some(row) => row.roles.push(role),
-            None if has_room => self.rows.push(Row { index, roles: vec![role] }),
+            None if has_room => self.shown.push(Row { index, roles: vec![role] }),
             None => {}
         }
     }
@@ -193,7 +195,7 @@ fn first_in(merits: &[Merits], front: &[usize], at: usize) -> Option<usize> {
 mod tests {
     use super::super::tests::{judged, needs, parts};
     use super::*;
-    use crate::plan::{Geometry, Life};
+    use crate::plan::Life;
 
     fn array(drive: u16, controller: u16, level: &str, members: u16) -> Judged {
         let one = judged(members, 1000.0 - f64::from(members), false);
@@ -221,6 +223,28 @@ mod tests {
         assert_eq!(diverse(&list, ranking, &parts, 1).len(), 1);
         assert_eq!(diverse(&list, ranking, &parts, 50).len(), list.len(), "all where there is room");
         assert_eq!(diverse(&[], ranking, &parts, 5), []);
+    }
+
+    /// The second of five rows once was the first in another backplane.
+    #[test]
+    fn another_enclosure_is_no_other_row() {
+        let (needs, parts) = (needs(), parts());
+        let ranking = Ranking { needs: &needs, has_prices: false };
+        let placed = |enclosure, members, watts| {
+            let one = array(0, 0, "5", members);
+            Judged { watts, geometry: Geometry { enclosure, ..one.geometry }, ..one }
+        };
+        let list = [
+            placed(Some(0), 4, 90.0),
+            placed(Some(1), 4, 80.0),
+            placed(None, 4, 85.0),
+            placed(Some(1), 5, 95.0),
+            array(1, 0, "5", 4),
+        ];
+        let rows = diverse(&list, ranking, &parts, 5);
+        assert_eq!(rows.iter().map(|row| row.index).collect::<Vec<_>>(), [0, 3, 4]);
+        let three = diverse(&list[..4], ranking, &parts, 5);
+        assert_eq!(three.iter().map(|row| row.index).collect::<Vec<_>>(), [0, 3]);
     }
 
     /// An array was called "least power" for taking least of the five that were shown, above a table with one that took less.

@@ -476,6 +476,13 @@ pub struct Purchase<'a> {
 }
 
 impl PartList {
+    /// Whether what arrays take is money: the price of all that is to be bought for any of `kept` is known. What is there already costs
+    /// nothing, and says nothing of prices.
+    pub fn has_priced(&self, kept: &[Kept]) -> bool {
+        self.has_prices()
+            && kept.iter().any(|one| one.cost.is_some() && !self.purchases(one.geometry).is_empty())
+    }
+
     /// Whether the price of any part is known.
     pub fn has_prices(&self) -> bool {
         let drives = self.drives.iter().map(|it| it.price);

@@ -72,9 +72,9 @@ pub struct Frontier<'a> {
 impl<'a> Frontier<'a> {
     /// Begins a search among `kept`, which came of `request`.
     pub fn new(request: Request<'a>, kept: Vec<Kept>) -> Self {
-        let has_prices = kept.iter().any(|one| one.cost.is_some());
+        let has_prices = request.parts.has_priced(&kept);
         let ranking = Ranking { needs: request.needs, has_prices };
-        let open = without_twins(&request, kept);
+        let open = without_twins(&request, kept, has_prices);
         let open = open.into_iter().map(|kept| Open::new(&request, kept)).collect();
         Self {
             request,
@@ -244,7 +244,7 @@ impl Kept {
 
 /// Without arrays that are in an enclosure which makes them no faster than another does, and takes no less: money where it is
 /// known, which is less than an unknown sum, else by usual prices; places that are made for larger drives, places, enclosures.
-fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
+fn without_twins(request: &Request<'_>, kept: Vec<Kept>, has_prices: bool) -> Vec<Kept> {
     // Of all drives together, and of one.
     let rates = |one: &Kept| {
         let drive = &request.parts.drives[usize::from(one.geometry.drive)];
@@ -258,8 +258,9 @@ fn without_twins(request: &Request<'_>, kept: Vec<Kept>) -> Vec<Kept> {
         let drive = &request.parts.drives[usize::from(one.geometry.drive)];
         let enclosure = one.geometry.enclosure.map(|index| &request.parts.enclosures[usize::from(index)]);
         let is_carried = enclosure.is_some_and(|it| !drive.forms.contains(&it.form));
-        let cost = one.cost.unwrap_or(one.assumed_cost);
-        (one.cost.is_none(), (cost * 100.0) as u64, is_carried, one.bulk)
+        let cost = if has_prices { one.cost } else { Some(one.assumed_cost) };
+        let (is_unpriced, cost) = (cost.is_none(), cost.unwrap_or(one.assumed_cost));
+        (is_unpriced, (cost * 100.0) as u64, is_carried, one.bulk)
     };
     let mut places: BTreeMap<Geometry, Vec<Kept>> = BTreeMap::new();
     for one in kept {

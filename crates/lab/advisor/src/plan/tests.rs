@@ -356,6 +356,21 @@ fn parts_that_are_there_are_not_bought() {
         found.kept.iter().find(is_it).expect("it is kept").cost
     };
     assert_eq!((costs(4), costs(5)), (Some(0.0), None), "only what is bought needs a price");
+    // What is owned is no price: without any, all arrays are compared by usual ratios.
+    parts.drives.iter_mut().for_each(|it| it.price = None);
+    let with = |price| {
+        let mut parts = parts.clone();
+        parts.controllers.iter_mut().for_each(|it| it.price = price);
+        parts.enclosures.iter_mut().for_each(|it| it.price = price);
+        parts.controllers[1].is_owned = price.is_none();
+        let request =
+            Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+        let kept = enumerate(&request).kept;
+        let is_known = kept.iter().any(|one| one.cost.is_some());
+        (is_known, Frontier::new(request, kept).ranking().has_prices)
+    };
+    assert_eq!(with(None), (true, false), "nothing has a price");
+    assert_eq!(with(Some(300.0)), (true, true), "owned drives behind a controller to be bought have one");
 }
 
 #[test]

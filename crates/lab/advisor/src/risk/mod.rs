@@ -47,7 +47,7 @@ mod monte_carlo;
 mod report;
 mod rules;
 
-pub use endurance::{Endurance, WriteFactors, random_amplification};
+pub use endurance::{Endurance, RatedFlash, WriteFactors};
 pub use field::{FieldCount, Ranged};
 pub use fleet::{FleetRisk, fleet_risk};
 pub use report::{EnduranceReport, RebuildPace, RiskRange, RiskReport};

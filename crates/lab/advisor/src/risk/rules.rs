@@ -131,9 +131,8 @@ impl LossRules {
         u32::from(left.is_some_and(u128::is_power_of_two))
     }
 
-    /// Number of groups, members of each, and failures that each survives, where the members fall into equal groups that
-    /// survive any so many failures and nothing else matters.
-    pub fn equal_groups(&self) -> Option<(u16, u16, u16)> {
+    /// Sets of members that share stripes, or copies.
+    pub(super) fn groups(&self) -> Vec<u128> {
         let mut groups: Vec<u128> = Vec::new();
         for (kind, _) in &self.kinds {
             let whole = [kind.all];
@@ -144,6 +143,13 @@ impl LossRules {
                 }
             }
         }
+        groups
+    }
+
+    /// Number of groups, members of each, and failures that each survives, where the members fall into equal groups that
+    /// survive any so many failures and nothing else matters.
+    pub fn equal_groups(&self) -> Option<(u16, u16, u16)> {
+        let groups = self.groups();
         let size = groups.first()?.count_ones();
         let covered = groups.iter().fold(0, |all, group| all | group).count_ones();
         let are_equal = groups.iter().all(|group| group.count_ones() == size);

@@ -163,9 +163,14 @@ impl Best<'_> {
     fn cost(&self, one: &Planned) -> String {
         let first = self.arrays[0].judged.assumed_cost;
         match one.judged.cost {
+            _ if one.is_owned => "owned".to_owned(),
             Some(cost) => format!("{} {}", three_digits(cost), self.currency),
             None if self.arrays.iter().all(|it| it.judged.cost.is_none()) && first > 0.0 => {
                 format!("~{:.2} x", one.judged.assumed_cost / first)
+            }
+            // Nothing to be multiplied: in prices of a terabyte of disk.
+            None if self.arrays.iter().all(|it| it.judged.cost.is_none() || it.is_owned) => {
+                format!("~{} TB of disk", three_digits(one.judged.assumed_cost))
             }
             None => "-".to_owned(),
         }
@@ -233,7 +238,13 @@ impl Best<'_> {
                 "drives last",
                 shortest_life(one).map(|years| marked(format!("{} years", three_digits(years)), life)),
             ),
-            ("cost", judged.cost.map(|cost| format!("{} {}", three_digits(cost), self.currency))),
+            (
+                "cost",
+                match judged.cost {
+                    _ if one.is_owned => Some("owned".to_owned()),
+                    cost => cost.map(|cost| format!("{} {}", three_digits(cost), self.currency)),
+                },
+            ),
             ("power", Some(format!("~{} W", three_digits(judged.watts)))),
             ("margin: capacity", margin(Some(margins.usable))),
             ("throughput", margin(margins.throughput).map(|text| marked(text, speed))),

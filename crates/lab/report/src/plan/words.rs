@@ -131,8 +131,9 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     }
     if !outcome.unpriced.is_empty() {
         lines.push(format!(
-            "Without a price, ranked after all that have one: arrays with {}. The price file sets prices; 0 is one, too.",
-            outcome.unpriced.join(", ")
+            "Without a price, ranked after all that have one, and may take less: arrays with {}. The price file sets prices; 0 is one, \
+             too.",
+            listed(&outcome.unpriced)
         ));
     }
     let effort = outcome.effort();
@@ -148,6 +149,16 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     }
     lines.extend(with_faults(outcome));
     lines
+}
+
+/// The first of `names`, and how many more there are.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let first = names[..names.len().min(MOST)].join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// What a reader may doubt of the figures with a member missing and of the time of its rebuild.
