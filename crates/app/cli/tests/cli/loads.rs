@@ -313,7 +313,7 @@ fn results_of_other_programs_stand_beside_our_own() {
 fn diagnostics_never_mix_into_json() {
     let bench = Bench::new();
     let mut command =
-        bench.command(&[&MEASURE_NULL[..], &["-vv", "--run", "20ms", "--bound", "mean<=1ns"]].concat());
+        bench.command(&[&MEASURE[..], &["-vv", "--run", "500ms", "--bound", "mean<=1ns"]].concat());
     let ended = Ended::of(command.env("RAIDLAB_LOG", "trace").output().expect("it was built"));
     ended.assert(3, &["bound missed", "DEBUG"]);
     assert_eq!(
