@@ -199,6 +199,15 @@ fn nothing_is_named_on_healthy_ones() {
             random_pct: Some(100.0),
             ..healthy()
         },
+    ];
+    for facts in rows {
+        assert_eq!(why(&facts), [], "{facts:?}");
+    }
+}
+
+#[test]
+fn busy_machines_and_places_that_are_not_known_accuse_nobody() {
+    let rows = [
         // A busy machine whose device is busy, too, is not said to lack processors.
         Facts { cpu_busy_pct: Some(99.0), cpu_wait_pct: Some(60.0), busy_pct: 60.0, ..healthy() },
         // A file in pieces under reads at places that are not known, many at once.

@@ -122,45 +122,6 @@ fn tables_of_clouds_and_of_tracers_are_found_and_read() {
             (Write, 0, 89_966_104_730_008, 904_265_560 * 512, 4096, None),
         ),
         (
-            TraceFormat::Biosnoop,
-            "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES   LAT(ms)\n\
-             0.000004    a b            1950   xvda1     W  13092560  4096       0.74\n",
-            // It ended at 4 us of a clock that begins an hour later.
-            (Write, 0, 3_600_000_004_000 - 740_000, 13_092_560 * 512, 4096, Some(740_000)),
-        ),
-        (
-            TraceFormat::Biosnoop,
-            "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES  QUE(ms) LAT(ms)\n\
-             0.000004    ab             1950   xvda1     R  8         512    0.01    0.74\n",
-            (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
-        ),
-        // With -P and -Q, and no head.
-        (
-            TraceFormat::Biosnoop,
-            "0.000004    ab             1950   xvda1     RA  8         512  S  -1.000    0.74\n",
-            (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
-        ),
-        (
-            TraceFormat::Biosnoop,
-            "0.000004    jbd2/vda1-8  1950   vda1     FF    -1   0  1.740\n",
-            (Flush, 0, 3_600_000_004_000 - 1_740_000, 0, 0, Some(1_740_000)),
-        ),
-        (
-            TraceFormat::Biosnoop,
-            "0.000004    jbd2/vda1-8  1950   vda1     R 18446744073709551615   0  1.74\n",
-            (Flush, 0, 3_600_000_004_000 - 1_740_000, 0, 0, Some(1_740_000)),
-        ),
-        (
-            TraceFormat::Biosnoop,
-            "0.000004    fstrim  1950   vda1     D    8   1048576  1.740\n",
-            (Trim, 0, 3_600_000_004_000 - 1_740_000, 4096, 1_048_576, Some(1_740_000)),
-        ),
-        (
-            TraceFormat::Biosnoop,
-            "0.000004    ?  0        W    8   4096  1.74\n",
-            (Write, 0, 3_600_000_004_000 - 1_740_000, 4096, 4096, Some(1_740_000)),
-        ),
-        (
             TraceFormat::Perf,
             "# a head\n fio 12 [001] 5.000001: block:block_rq_issue: 8,0 RA 4096 () 16 + 8 none,0,0 [fio]\n \
              fio 12 [001] 5.000002: block:block_rq_complete: 8,0 RA () 16 + 8 [0]\n",
@@ -179,6 +140,48 @@ fn tables_of_clouds_and_of_tracers_are_found_and_read() {
     let flushed = "w 1 [0] 1.0: block:block_rq_issue: 8,0 FF 0 () 0 + 0 [w]\nw 1 [0] 2.0: block:block_rq_issue: 8,0 FWS 4096 () 8 + 8 [w]\n";
     let kinds: Vec<TraceKind> = plain(TraceFormat::Perf, flushed).iter().map(|row| row.0).collect();
     assert_eq!(kinds, [Flush, Flush, Write]);
+}
+
+#[test]
+fn biosnoop_has_columns_by_options_and_kinds_by_tool() {
+    let texts = [
+        (
+            "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES   LAT(ms)\n\
+             0.000004    a b            1950   xvda1     W  13092560  4096       0.74\n",
+            // It ended at 4 us of a clock that begins an hour later.
+            (Write, 0, 3_600_000_004_000 - 740_000, 13_092_560 * 512, 4096, Some(740_000)),
+        ),
+        (
+            "TIME(s)     COMM           PID    DISK      T  SECTOR    BYTES  QUE(ms) LAT(ms)\n\
+             0.000004    ab             1950   xvda1     R  8         512    0.01    0.74\n",
+            (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
+        ),
+        // With -P and -Q, and no head.
+        (
+            "0.000004    ab             1950   xvda1     RA  8         512  S  -1.000    0.74\n",
+            (Read, 0, 3_600_000_004_000 - 740_000, 4096, 512, Some(740_000)),
+        ),
+        (
+            "0.000004    jbd2/vda1-8  1950   vda1     FF    -1   0  1.740\n",
+            (Flush, 0, 3_600_000_004_000 - 1_740_000, 0, 0, Some(1_740_000)),
+        ),
+        (
+            "0.000004    jbd2/vda1-8  1950   vda1     R 18446744073709551615   0  1.74\n",
+            (Flush, 0, 3_600_000_004_000 - 1_740_000, 0, 0, Some(1_740_000)),
+        ),
+        (
+            "0.000004    fstrim  1950   vda1     D    8   1048576  1.740\n",
+            (Trim, 0, 3_600_000_004_000 - 1_740_000, 4096, 1_048_576, Some(1_740_000)),
+        ),
+        (
+            "0.000004    ?  0        W    8   4096  1.74\n",
+            (Write, 0, 3_600_000_004_000 - 1_740_000, 4096, 4096, Some(1_740_000)),
+        ),
+    ];
+    for (text, row) in texts {
+        assert_eq!(text.lines().find_map(detect), Some(TraceFormat::Biosnoop), "{text}");
+        assert_eq!(plain(TraceFormat::Biosnoop, text), [row], "{text}");
+    }
 }
 
 /// A trace that was started between beginning and end of a request has an end in front.

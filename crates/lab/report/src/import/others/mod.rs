@@ -136,17 +136,7 @@ impl Test {
         }
         (run.ops.read, run.ops.write) = (self.summary(&self.read), self.summary(&self.write));
         run.ops.total = self.total(&run.ops.read, &run.ops.write);
-        if self.flushes_per_s > 0.0 {
-            let requests = (self.flushes_per_s * self.seconds.unwrap_or(0.0)).round() as u64;
-            let iops = Iops(self.flushes_per_s);
-            run.ops.others.flush = Some(Box::new(OpSummary { requests, iops, ..OpSummary::default() }));
-        }
-        if let Some(all) = &self.together {
-            let figures = [("mean", all.mean_ms), ("at most", all.max_ms)].into_iter();
-            let percentiles = all.percentiles_ms.iter().map(|(pct, ms)| format!("{pct} %: {ms} ms"));
-            let told = figures.filter_map(|(name, ms)| Some(format!("{name} {} ms", ms?))).chain(percentiles);
-            let name = "latency of reads, writes and flushes together";
-            run.settings.insert(name.into(), told.collect::<Vec<_>>().join(", "));
+        if self.set_flushes(&mut run) {
             lacks.push("latencies without those of flushes");
         } else if run.ops.total.lat_ns_mean == 0.0 {
             lacks.push("latencies");
@@ -189,6 +179,23 @@ impl Test {
         run.settings.insert("measured by".into(), program.to_owned());
         run.settings.insert("lacks".into(), lacks.join("; "));
         run
+    }
+
+    /// Flushes, and the latency that counts them; whether there is one.
+    fn set_flushes(&self, run: &mut RunResult) -> bool {
+        if self.flushes_per_s > 0.0 {
+            let requests = (self.flushes_per_s * self.seconds.unwrap_or(0.0)).round() as u64;
+            let iops = Iops(self.flushes_per_s);
+            run.ops.others.flush = Some(Box::new(OpSummary { requests, iops, ..OpSummary::default() }));
+        }
+        if let Some(all) = &self.together {
+            let figures = [("mean", all.mean_ms), ("at most", all.max_ms)].into_iter();
+            let percentiles = all.percentiles_ms.iter().map(|(pct, ms)| format!("{pct} %: {ms} ms"));
+            let told = figures.filter_map(|(name, ms)| Some(format!("{name} {} ms", ms?))).chain(percentiles);
+            let name = "latency of reads, writes and flushes together";
+            run.settings.insert(name.into(), told.collect::<Vec<_>>().join(", "));
+        }
+        self.together.is_some()
     }
 
     /// Reads and writes together. Without the length of the run there are no counts by which means could be pooled: rates are as good.
