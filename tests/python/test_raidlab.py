@@ -300,7 +300,7 @@ def test_kept_runs(tmp_path):
     subprocess.run(command, capture_output=True, check=True)
     kept = raidlab.Store(store).runs()
     assert [run.iodepth for run in kept] == [1, 8]
-    assert kept.to_pandas()["run"].tolist() == [1, 2]
+    assert sorted(kept.to_pandas()["run"]) == [1, 2], "runs have their numbers in the order in which they ended"
     assert len(raidlab.Store(store).runs("2")) == 1
 
 
