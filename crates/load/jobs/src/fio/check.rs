@@ -73,8 +73,8 @@ struct TrialJob {
     /// File and line, as messages have them.
     place: String,
     numjobs: u32,
-    /// How far its clones are apart, where that is given in percent.
-    increment: Option<u64>,
+    /// How far its clones are apart, in bytes.
+    offset_increment: u64,
     clones: Vec<Expected>,
 }
 
@@ -138,8 +138,8 @@ pub fn fio_trial(
             );
             return Err(ImportError { file: file.into(), reasons: vec![Reason::at(section.line, why)] });
         }
-        let increment = job.increment_of_pct(section);
-        jobs.push(TrialJob { name: job.name.clone(), place, numjobs: job.numjobs(), increment, clones });
+        let (numjobs, offset_increment) = (job.numjobs(), job.offset_increment());
+        jobs.push(TrialJob { name: job.name.clone(), place, numjobs, offset_increment, clones });
     }
     Ok(FioTrial { job_file: job_file(&reader, &jobs, logs), jobs })
 }
@@ -168,9 +168,9 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
         text.extend([format!(
             "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format=$jobname.$jobnum.$filenum\n"
         )]);
-        // Of no file that is there fio takes percents of the size.
-        if let Some(bytes) = jobs[index].increment {
-            text.extend([format!("offset_increment={bytes}\n")]);
+        // In bytes: where no file is there fio takes percents of the size.
+        if jobs[index].offset_increment > 0 {
+            text.extend([format!("offset_increment={}\n", jobs[index].offset_increment)]);
         }
         if needs_file(&own) {
             let end = jobs[index].clones.iter().map(|it| it.region.get()).max();

@@ -299,11 +299,9 @@ impl Job {
         (ByteCount(start), self.places.size.map(|size| ByteCount(size.get().min(room))))
     }
 
-    /// The distance of its clones, if it is given in percent.
-    pub(super) fn increment_of_pct(&self, section: &Section) -> Option<u64> {
-        let reader = Reader::new(section);
-        let is_pct = reader.text("offset_increment").is_some_and(|text| text.trim().ends_with('%'));
-        is_pct.then_some(self.offset_increment)
+    /// How far its clones are apart, in bytes.
+    pub(super) const fn offset_increment(&self) -> u64 {
+        self.offset_increment
     }
 
     /// Whether reads and writes go on from places of their own.

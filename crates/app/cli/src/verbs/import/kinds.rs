@@ -1,7 +1,7 @@
 //! What a file is that another verb was meant for: the cause of a refusal, and the verb that reads it.
 
 use raidlab_report::import::{is_fio, is_iometer, is_latency_table, other_tool};
-use raidlab_trace::detect;
+use raidlab_trace::{BinaryTrace, detect};
 
 /// The kind of a file, and what to do with it.
 pub(super) struct Kind {
@@ -56,11 +56,9 @@ fn printed(text: &str) -> Option<Kind> {
 }
 
 /// Files that are no text, by what they begin with; bytes that are no text are replacement characters.
-const BINARIES: [(&str, &str, &str, &str); 8] = [
+const BINARIES: [(&str, &str, &str, &str); 6] = [
     ("PAR1", "a Parquet file", "a trace in it is read by measure and simulate with --trace", "measure"),
     ("SQLite format 3", "a results file", "'raidlab runs --db FILE' shows what is in it", "runs"),
-    ("\u{7}tae", "blktrace's binary", "read it with 'raidlab import trace'", "trace"),
-    ("eat", "blktrace's binary", "read it with 'raidlab import trace'", "trace"),
     // Its second number tells the version.
     ("\u{fffd}\u{fffd}u!", "sar's binary", "read it with 'raidlab import history'", "history"),
     ("\u{fffd}\u{fffd}s!", "sar's binary", "read it with 'raidlab import history'", "history"),
@@ -69,21 +67,20 @@ const BINARIES: [(&str, &str, &str, &str); 8] = [
 ];
 
 fn binary(text: &str) -> Option<Kind> {
-    let known = BINARIES.iter().find(|(begin, ..)| text.starts_with(begin));
-    let kind = |&(_, what, advice, verb): &(&str, &str, &'static str, &'static str)| Kind {
-        what: what.into(),
-        advice,
-        verb,
-    };
+    let kind = |what: &str, advice, verb| Some(Kind { what: what.into(), advice, verb });
+    if let Some((_, what, advice, verb)) = BINARIES.iter().find(|(begin, ..)| text.starts_with(begin)) {
+        return kind(what, advice, verb);
+    }
     // No text has bytes of zero near its beginning.
-    let is_unknown = || text.bytes().take(BINARY_BYTES).any(|byte| byte == 0);
-    known.map(kind).or_else(|| {
-        is_unknown().then(|| Kind {
-            what: "a binary file of a kind that is not known".into(),
-            advice: "a trace of oracleGeneral needs --format",
-            verb: "",
-        })
-    })
+    if text.bytes().take(BINARY_BYTES).all(|byte| byte != 0) {
+        return None;
+    }
+    match BinaryTrace::detect(text.as_bytes()) {
+        Some(_) => kind("blktrace's binary", "read it with 'raidlab import trace'", "trace"),
+        None => {
+            kind("a binary file of a kind that is not known", "a trace of oracleGeneral needs --format", "")
+        }
+    }
 }
 
 /// Whether `line` is one of `fio --write_lat_log`, `--write_bw_log` or `--write_iops_log`: `100, 5420, 0, 4096, 0`.
