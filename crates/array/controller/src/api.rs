@@ -405,6 +405,8 @@ pub enum Notice {
     },
     /// After a start: what the log and NVRAM held is on the members, and the host is served.
     Serving,
+    /// A start has found that no device knows of parts of the array whether they were written.
+    WrittenMapLost,
     /// The array was not stopped cleanly, and the memory that kept its cache is not there: what was acknowledged from it
     /// and not yet destaged is lost.
     NvramLost,
@@ -429,6 +431,8 @@ pub enum RecordedWrites {
     None,
     /// Those since the array was first started by a version that records them: zeros are believed elsewhere.
     Later,
+    /// Those since the record of all others was lost on all devices. Elsewhere zeros are believed only where no checksum tells of a write.
+    Lost,
     /// All.
     All,
 }

@@ -55,7 +55,7 @@ impl Default for Line {
 pub(crate) struct Surroundings<'a> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) metadata: &'a Metadata,
-    pub(crate) written: &'a Written,
+    pub(crate) written: &'a mut Written,
     pub(crate) stripes: &'a mut StripeEngine,
     pub(crate) scan: &'a mut BackgroundScan,
     pub(crate) own: &'a mut OwnMemory,
@@ -231,6 +231,11 @@ impl Checksums {
 
     // Checksums; `own` is own memory.
 
+    fn tag(&self, own: &[u8], place: u32, row: u32) -> u64 {
+        let at = self.tag_at(place, row);
+        u64::from_le_bytes(own[at..at + TAG_BYTES].try_into().expect("as long as a tag"))
+    }
+
     /// True if the tag of `row` says that the block, which the layout puts at `lba` of `role`, has this
     /// checksum, or nobody has written there.
     fn agrees(
@@ -240,18 +245,25 @@ impl Checksums {
         (role, lba): (MemberIndex, MemberLba),
         checksum: u32,
     ) -> bool {
-        let at = self.tag_at(place, self.row_of(lba));
-        let found = u64::from_le_bytes(own[at..at + TAG_BYTES].try_into().expect("as long as a tag"));
+        let found = self.tag(own, place, self.row_of(lba));
         let is_unwritten = found == 0 && checksum == self.zero_checksum && !written.is_written(lba);
         found == tag(checksum, role, lba) || is_unwritten
+    }
+
+    /// True if a tag that is held of a strip is of a block that is not zeros, at its own place.
+    fn tells_of_a_write(&self, own: &[u8], place: u32, role: MemberIndex, strip_start: MemberLba) -> bool {
+        let rows = self.rows_of(self.held[place as usize]);
+        (rows.first..rows.end()).any(|row| {
+            let (found, lba) = (self.tag(own, place, row), strip_start + BlockCount(u64::from(row)));
+            found == tag(found as u32, role, lba) && found != tag(self.zero_checksum, role, lba)
+        })
     }
 
     /// Makes real tags of blocks of zeros of all tags of zeros of a strip. Returns true if there were any.
     fn make_real(&self, own: &mut [u8], place: u32, role: MemberIndex, strip_start: MemberLba) -> bool {
         let mut any = false;
         for row in 0..self.strip_rows {
-            let at = self.tag_at(place, row);
-            if own[at..at + TAG_BYTES] == [0; TAG_BYTES] {
+            if self.tag(own, place, row) == 0 {
                 any = true;
                 let address = (role, strip_start + BlockCount(u64::from(row)));
                 self.set(own, place, address, self.zero_checksum);

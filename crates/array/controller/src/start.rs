@@ -23,7 +23,7 @@ use crate::config::{ArrayConfig, ConfigError};
 use crate::metadata::{Incarnation, Metadata};
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayUuid, DeviceUuid, Geometry, Label, LogSource, MetadataPolicy, NvramEntry,
-    Replay,
+    Replay, WrittenMap,
 };
 use raidlab_units::{MemberIndex, StripeIndex};
 use std::collections::VecDeque;
@@ -331,6 +331,16 @@ pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<V
         bytes
     };
     Ok((0..).zip(device_uuids).map(front).collect())
+}
+
+/// Where the map of written regions of a new array goes in each metadata area, and its bytes; none where it has no map.
+pub fn new_written_map(config: &ArrayConfig, array_uuid: ArrayUuid) -> Option<(u64, Vec<u8>)> {
+    let slot = config.metadata_area().written[0];
+    let mut map = WrittenMap::new(config.geometry(array_uuid).strips(), slot.length_bytes)?;
+    map.know_all();
+    let mut bytes = vec![0; slot.length_bytes as usize];
+    map.encode_slot(array_uuid, 0, &mut bytes);
+    Some((slot.offset_bytes, bytes))
 }
 
 pub(crate) fn check_geometry(found: &Geometry, configured: &Geometry) -> Result<(), StartError> {

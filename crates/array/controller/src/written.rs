@@ -10,6 +10,10 @@
 //! the map only when the devices know who has left: whoever counts as in sync at the next start has the tags. While a device is lost no
 //! region is initialised: it would come back with tags of zeros.
 //!
+//! **Unknown** regions are those whose record all devices have lost. Before one is initialised, the tags of all its strips are looked at:
+//! if one is of a block that is not zeros, somebody has written there, and all tags were real. So its tags of zeros stay, and fit nothing
+//! from then on. A read in such a region waits for that.
+//!
 //! Invariant: a bit is never cleared. Left out: the I/Os of tags, which are checks (`checksums`).
 //!
 //! [`raidlab_format::WrittenMap`] is what the devices keep. A controller that was not started from devices has none: then a tag of zeros
@@ -30,6 +34,8 @@ const BATCH_MAX: usize = 64;
 pub(crate) enum Phase {
     #[default]
     Idle,
+    /// Tags of unknown regions are looked at.
+    Looking,
     Initialising,
     Keeping,
     Writing,
@@ -48,8 +54,13 @@ pub(crate) struct Written {
     pending: u32,
     /// Pages that the devices should have and some may not.
     pages: Vec<u64>,
-    /// Operations in line.
+    /// Operations in line, and checks with the regions that they wait for.
     waiting: Vec<OpId>,
+    waiting_checks: Vec<(u64, u32)>,
+    /// Regions of the batch, and others that stripes of it reach, whose tags tell of a write.
+    found: Vec<u64>,
+    /// The array is served, so that reads may wait for unknown regions.
+    settles: bool,
     sequence: u64,
     /// All devices have what a start has found on some.
     is_renewed: bool,
@@ -73,6 +84,9 @@ impl Written {
             pending: 0,
             pages: Vec::new(),
             waiting: Vec::new(),
+            waiting_checks: Vec::new(),
+            found: Vec::new(),
+            settles: false,
             sequence: 0,
             is_renewed: true,
             may_be_unrecorded: false,
@@ -89,8 +103,20 @@ impl Written {
         may_be_unrecorded: bool,
     ) {
         (self.map, self.sequence, self.may_be_unrecorded) = (map, next_sequence, may_be_unrecorded);
-        self.renew();
+        if let Some(map) = &mut self.map {
+            if may_be_unrecorded {
+                // What they wrote before has tags of zeros beside real ones: these tell nothing.
+                map.know_all();
+            }
+            let is_lacking = |page: &u64| may_be_unrecorded || map.is_page_marked(*page);
+            self.pages = (0..map.pages()).filter(is_lacking).collect();
+        }
         self.is_renewed = self.pages.is_empty();
+    }
+
+    /// Lets reads wait for unknown regions.
+    pub(crate) const fn settle_from_now_on(&mut self) {
+        self.settles = true;
     }
 
     /// Where zeros that nobody has written are told from those of a device that lost what it held.
@@ -98,15 +124,16 @@ impl Written {
         match &self.map {
             None => RecordedWrites::None,
             Some(map) if self.may_be_unrecorded && !map.is_full() => RecordedWrites::Later,
+            Some(map) if map.any_unknown() => RecordedWrites::Lost,
             Some(_) => RecordedWrites::All,
         }
     }
 
-    /// Has all devices written all that is marked.
+    /// Has all devices written all that is known.
     pub(crate) fn renew(&mut self) {
         if let Some(map) = &self.map {
             let pages = &mut self.pages;
-            let lacking = (0..map.pages()).filter(|page| map.is_page_marked(*page) && !pages.contains(page));
+            let lacking = (0..map.pages()).filter(|page| map.is_page_known(*page) && !pages.contains(page));
             let lacking: Vec<_> = lacking.collect();
             pages.extend(lacking);
         }
@@ -134,6 +161,42 @@ impl Written {
     /// True if a tag of zeros fits nothing in the strip with the block that the layout puts at `lba`.
     pub(crate) fn is_written(&self, lba: MemberLba) -> bool {
         self.map.as_ref().is_some_and(|map| map.is_marked(map.region_of(lba.0 / self.strip_rows)))
+    }
+
+    /// True if somebody may have written in the strip with the block that the layout puts at `lba`, and no device says so.
+    #[inline]
+    pub(crate) fn is_unknown(&self, lba: MemberLba) -> bool {
+        self.map.as_ref().is_some_and(|map| map.is_unknown(map.region_of(lba.0 / self.strip_rows)))
+    }
+
+    /// Lets a check wait until the unknown region of `lba` has been looked at. Returns false where it can't be.
+    pub(crate) fn settle_for(&mut self, check: u32, lba: MemberLba) -> bool {
+        let Some(map) = self.map.as_ref().filter(|_| self.settles) else { return false };
+        let region = map.region_of(lba.0 / self.strip_rows);
+        if !self.wanted.contains(&region) && !self.batch.contains(&region) {
+            self.wanted.push(region);
+        }
+        self.waiting_checks.push((region, check));
+        true
+    }
+
+    /// True while the tags of unknown regions are looked at.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.phase == Phase::Looking
+    }
+
+    /// Takes in that a tag of the strip at `lba` tells of a write.
+    pub(crate) fn note_written(&mut self, lba: MemberLba) {
+        let Some(map) = &self.map else { return };
+        let region = map.region_of(lba.0 / self.strip_rows);
+        if !self.found.contains(&region) {
+            self.found.push(region);
+        }
+    }
+
+    /// True if a tag of the region of the strip at `lba` was found to tell of a write.
+    pub(crate) fn is_found(&self, lba: MemberLba) -> bool {
+        self.map.as_ref().is_some_and(|map| self.found.contains(&map.region_of(lba.0 / self.strip_rows)))
     }
 
     /// True if all strips at these places may be written.
@@ -168,18 +231,41 @@ impl Written {
         self.waiting.push(op);
     }
 
-    /// Begins with what is in line. Returns the strips to initialise.
+    /// Begins with what is in line. Returns the strips to look at.
     pub(crate) fn begin_batch(&mut self) -> Vec<u64> {
         let rest = self.wanted.split_off(self.wanted.len().min(BATCH_MAX));
         self.batch = core::mem::replace(&mut self.wanted, rest);
-        let Some(map) = &self.map else { return Vec::new() };
+        self.found.clear();
+        (self.phase, self.pending) = (Phase::Looking, 1);
+        self.strips_looked_at()
+    }
+
+    /// The strips of the batch's unknown regions.
+    pub(crate) fn strips_looked_at(&self) -> Vec<u64> {
+        self.strips_of_batch(WrittenMap::is_unknown)
+    }
+
+    /// Goes on with the batch. Returns the strips to initialise.
+    pub(crate) fn begin_initialising(&mut self) -> Vec<u64> {
         (self.phase, self.pending) = (Phase::Initialising, 1);
-        self.batch.iter().flat_map(|region| map.strips_of(*region)).collect()
+        self.strips_of_batch(|_, region| !self.found.contains(&region))
+    }
+
+    fn strips_of_batch(&self, takes: impl Fn(&WrittenMap, u64) -> bool) -> Vec<u64> {
+        let Some(map) = &self.map else { return Vec::new() };
+        let regions = self.batch.iter().filter(|region| takes(map, **region));
+        regions.flat_map(|region| map.strips_of(*region)).collect()
     }
 
     /// Where a strip begins.
     pub(crate) const fn strip_start(&self, strip: u64) -> MemberLba {
         MemberLba(strip * self.strip_rows)
+    }
+
+    /// Leaves in the batch what need not be initialised, since its tags tell of a write. Returns false if that is nothing.
+    pub(crate) fn keep_found(&mut self) -> bool {
+        self.batch.retain(|region| self.found.contains(region));
+        !self.batch.is_empty()
     }
 
     /// True if nothing but pages that some devices may lack is under way.
@@ -212,8 +298,8 @@ impl Written {
         Some((slot + BlockCount(page * self.page_blocks.0), self.page_blocks))
     }
 
-    /// Takes in that all pages are written, or that nothing came of the batch. Returns those who waited: they ask again.
-    pub(crate) fn end_batch(&mut self, is_kept: bool) -> Vec<OpId> {
+    /// Takes in that all pages are written, or that nothing came of the batch. Returns those who waited for it: operations ask again.
+    pub(crate) fn end_batch(&mut self, is_kept: bool) -> (Vec<OpId>, Vec<u32>) {
         self.phase = Phase::Idle;
         self.is_renewed |= is_kept;
         let batch = core::mem::take(&mut self.batch);
@@ -222,7 +308,10 @@ impl Written {
                 map.mark(region);
             }
         }
-        core::mem::take(&mut self.waiting)
+        let wanted = &self.wanted;
+        let checks = self.waiting_checks.extract_if(.., |(region, _)| !wanted.contains(region));
+        let checks = checks.map(|(_, check)| check).collect();
+        (core::mem::take(&mut self.waiting), checks)
     }
 
     /// Notes that one more I/O is under way.

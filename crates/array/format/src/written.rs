@@ -2,11 +2,12 @@
 //!
 //! A tag of zeros fits a block of zeros only where nobody has written. That is recorded here, not guessed from zeros: a bit for each
 //! region, which is a run of strips at the same height on all devices. A region goes from unwritten to written and never back, so a
-//! reader takes the union of all valid sectors of all devices in sync, and no older copy can take a region back.
+//! reader takes the union of all valid sectors of all devices in sync, and no older copy can take a region back. A new array has valid
+//! sectors: one that no device has was lost, and what it doesn't mark is *unknown*, until it is written.
 //! ```text
 //! slot       | page 0, 4096 bytes | page 1 | ...        two slots; each page has 8 independent sectors of 512 bytes
 //! sector      0 seal, 16 bytes: magic "RAIDWRT\n", version, which sector of the slot, CRC32C of the 512 bytes
-//!            16 sequence    u64       counts the writes of pages
+//!            16 sequence    u64       counts the writes of pages; the highest bit: what is not marked here is unknown
 //!            24 array_uuid  16 bytes
 //!            40 bits        59 words of 64 bits, counted over all sectors of the slot
 //! ```
@@ -31,6 +32,8 @@ const SEQUENCE_AT: usize = SEAL_BYTES;
 const UUID_AT: usize = 24;
 const BITS_AT: usize = 40;
 const SECTOR_WORDS: usize = (SECTOR_BYTES - BITS_AT) / 8;
+/// In the sequence of a sector that does not know what it doesn't mark.
+const UNKNOWN: u64 = COUNTERS_END;
 
 /// Which regions have been written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,15 +42,39 @@ pub struct WrittenMap {
     /// Strips of a device.
     strips: u64,
     words: Vec<u64>,
+    /// For each sector, whether what it does not mark is known to be unwritten.
+    known: Vec<bool>,
 }
 
 impl WrittenMap {
-    /// A map of devices with so many strips in a slot of `slot_bytes`, whole pages; nothing is written. None if there is no page.
+    /// A map of devices with so many strips in a slot of `slot_bytes`, whole pages; nothing is known of any. None if there is no page.
     pub fn new(strips: u64, slot_bytes: u64) -> Option<Self> {
         let pages = slot_bytes / WRITTEN_PAGE_BYTES as u64;
         let strips_per_region = strips.div_ceil((pages * WRITTEN_PAGE_REGIONS).max(1)).max(1);
-        let words = vec![0; pages as usize * PAGE_SECTORS * SECTOR_WORDS];
-        (pages > 0).then_some(Self { strips_per_region, strips, words })
+        let sectors = pages as usize * PAGE_SECTORS;
+        let (words, known) = (vec![0; sectors * SECTOR_WORDS], vec![false; sectors]);
+        (pages > 0).then_some(Self { strips_per_region, strips, words, known })
+    }
+
+    /// Takes what is not marked for unwritten, all over.
+    pub fn know_all(&mut self) {
+        self.known.fill(true);
+    }
+
+    /// True if the region may have been written, and nothing says so.
+    #[inline]
+    pub fn is_unknown(&self, region: u64) -> bool {
+        let sector = (region / (64 * SECTOR_WORDS as u64)) as usize;
+        self.known.get(sector).is_some_and(|is_known| !is_known) && !self.is_marked(region)
+    }
+
+    /// True if some region is unknown.
+    pub fn any_unknown(&self) -> bool {
+        (0..self.known.len()).filter(|sector| !self.known[*sector]).any(|sector| {
+            let first = (sector * SECTOR_WORDS * 64) as u64;
+            (first..self.regions().min(first + SECTOR_WORDS as u64 * 64))
+                .any(|region| !self.is_marked(region))
+        })
     }
 
     /// The region of a strip.
@@ -101,6 +128,12 @@ impl WrittenMap {
         self.page_words(page).iter().any(|word| *word != 0)
     }
 
+    /// True if something is known of the page.
+    pub fn is_page_known(&self, page: u64) -> bool {
+        let first = page as usize * PAGE_SECTORS;
+        self.is_page_marked(page) || self.known[first..first + PAGE_SECTORS].contains(&true)
+    }
+
     fn page_words(&self, page: u64) -> &[u64] {
         let each = PAGE_SECTORS * SECTOR_WORDS;
         &self.words[page as usize * each..(page as usize + 1) * each]
@@ -114,7 +147,8 @@ impl WrittenMap {
         let words = self.page_words(page).chunks_exact(SECTOR_WORDS);
         for (sector, (bytes, words)) in out.chunks_exact_mut(SECTOR_BYTES).zip(words).enumerate() {
             let number = page as usize * PAGE_SECTORS + sector;
-            put(bytes, SEQUENCE_AT, sequence.to_le_bytes());
+            let flag = if self.known[number] { 0 } else { UNKNOWN };
+            put(bytes, SEQUENCE_AT, (sequence | flag).to_le_bytes());
             put(bytes, UUID_AT, uuid.0);
             for (at, word) in words.iter().enumerate() {
                 let first = ((number * SECTOR_WORDS + at) * 64) as u64;
@@ -126,6 +160,13 @@ impl WrittenMap {
         }
     }
 
+    /// Writes the slot of a new array; `out` has its length.
+    pub fn encode_slot(&self, uuid: ArrayUuid, sequence: u64, out: &mut [u8]) {
+        for (page, bytes) in (0..).zip(out.chunks_exact_mut(WRITTEN_PAGE_BYTES)) {
+            self.encode_page(page, &[], uuid, sequence, bytes);
+        }
+    }
+
     /// Marks what a slot says, as far as its sectors are valid and of the array. Returns the highest sequence found.
     pub fn join(&mut self, slot: &[u8], uuid: ArrayUuid) -> Option<u64> {
         let mut newest = None;
@@ -133,12 +174,12 @@ impl WrittenMap {
         for (sector, bytes) in slot.chunks_exact(SECTOR_BYTES).take(sectors).enumerate() {
             let is_valid = open(bytes, Part::WrittenSector).is_ok()
                 && usize::from(aux(bytes)) == sector
-                && take(bytes, UUID_AT) == uuid.0
-                && u64_at(bytes, SEQUENCE_AT) < COUNTERS_END;
+                && take(bytes, UUID_AT) == uuid.0;
             if !is_valid {
                 continue;
             }
-            newest = newest.max(Some(u64_at(bytes, SEQUENCE_AT)));
+            newest = newest.max(Some(u64_at(bytes, SEQUENCE_AT) & !UNKNOWN));
+            self.known[sector] |= u64_at(bytes, SEQUENCE_AT) & UNKNOWN == 0;
             for at in 0..SECTOR_WORDS {
                 let first = (sector * SECTOR_WORDS + at) * 64;
                 let used = self.regions().saturating_sub(first as u64).min(64);
@@ -175,6 +216,36 @@ mod tests {
         damaged.join(&old, UUID);
         assert!(damaged.is_marked(3), "sectors are independent");
         assert!(!damaged.is_marked(4));
+    }
+
+    /// Defect: where all devices had lost the map, what it had marked counted as unwritten.
+    #[test]
+    fn what_no_device_says_is_unknown_and_stays_so() {
+        let slot_bytes = 2 * WRITTEN_PAGE_BYTES as u64;
+        let new = || WrittenMap::new(2 * WRITTEN_PAGE_REGIONS, slot_bytes).expect("it has pages");
+        let mut empty = new();
+        empty.know_all();
+        let mut slot = vec![0; slot_bytes as usize];
+        empty.encode_slot(UUID, 0, &mut slot);
+        let mut found = new();
+        assert_eq!(found.join(&slot, UUID), Some(0));
+        assert!(!found.any_unknown(), "a new array knows that nothing is written");
+        // The first page is punched on all devices.
+        slot[..WRITTEN_PAGE_BYTES].fill(0);
+        let mut found = new();
+        found.join(&slot, UUID);
+        assert!(found.any_unknown() && found.is_unknown(5) && !found.is_unknown(WRITTEN_PAGE_REGIONS));
+        assert!(found.is_page_known(1) && !found.is_page_known(0));
+        // It is written once more with a mark: the rest of it stays unknown.
+        found.encode_page(0, &[7], UUID, 9, &mut slot[..WRITTEN_PAGE_BYTES]);
+        let mut again = new();
+        assert_eq!(again.join(&slot, UUID), Some(9));
+        assert!(
+            again.is_marked(7) && !again.is_unknown(7) && again.is_unknown(5),
+            "a mark tells of itself only"
+        );
+        (0..WRITTEN_PAGE_REGIONS).for_each(|region| again.mark(region));
+        assert!(!again.any_unknown());
     }
 
     #[test]

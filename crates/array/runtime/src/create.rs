@@ -22,7 +22,7 @@ use crate::null::is_null;
 use crate::random::random_bytes;
 use crate::zero_fill::{self, Range};
 use overwrite::{open_to_destroy, open_whatever_it_holds};
-use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata};
+use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata, new_written_map};
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayUuid, DEVICES_MAX, DeviceUuid, Geometry, LABEL_BYTES, Label, Placement,
 };
@@ -270,6 +270,9 @@ impl Site {
             wipe(device, &geometry, if is_made { LABEL_BYTES as u64 } else { 0 })?;
         }
         self.clear_data(&geometry, options.contents, cancel, progress)?;
+        if let Some((at, map)) = new_written_map(config, array_uuid) {
+            self.devices.iter().try_for_each(|device| device.write(at, &map))?;
+        }
         for (device, front) in self.devices.iter().zip(&fronts) {
             write_behind_label(device, front)?;
         }

@@ -114,6 +114,7 @@ raidlab_units::named! {
         Serving = "serving",
         Stopped = "stopped",
         NvramLost = "nvram-lost",
+        WrittenMapLost = "written-map-lost",
     }
 }
 
@@ -326,6 +327,7 @@ const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
         Notice::ReadAgain { .. } => (Kind::BlocksReadAgain, EventLevel::Warn),
         Notice::Serving => (Kind::Serving, EventLevel::Info),
         Notice::NvramLost => (Kind::NvramLost, EventLevel::Error),
+        Notice::WrittenMapLost => (Kind::WrittenMapLost, EventLevel::Warn),
         Notice::Stopped => (Kind::Stopped, EventLevel::Info),
         Notice::WriteLost { .. } => (Kind::WritesLost, EventLevel::Error),
     }
@@ -371,6 +373,11 @@ fn words(notice: &Notice) -> String {
         Notice::NvramLost => {
             "the array was not stopped cleanly and its NVRAM is not there: what was acknowledged from the cache \
              and not yet on the members is lost"
+                .to_owned()
+        }
+        Notice::WrittenMapLost => {
+            "no device knows of parts of the array whether they were written: a range of zeros there is told from one that nobody \
+             wrote only by the checksums of what was written beside it; a check settles that everywhere"
                 .to_owned()
         }
         Notice::Stopped => "the array is stopped".to_owned(),

@@ -267,6 +267,9 @@ raidlab_units::named! {
         Found = "found",
         /// Where something was written since the array was first served by a version that records it.
         FoundIfWrittenLately = "found-if-written-lately",
+        /// Where something was written since the record of what was written was lost on all devices; elsewhere where the checksums of
+        /// other blocks tell of a write.
+        RecordLost = "record-lost",
         /// Nowhere: the devices do not record what was written.
         Believed = "believed",
     }

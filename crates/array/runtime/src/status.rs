@@ -95,6 +95,7 @@ const fn zeroed_ranges(recorded: RecordedWrites) -> ZeroedRanges {
     match recorded {
         RecordedWrites::All => ZeroedRanges::Found,
         RecordedWrites::Later => ZeroedRanges::FoundIfWrittenLately,
+        RecordedWrites::Lost => ZeroedRanges::RecordLost,
         RecordedWrites::None => ZeroedRanges::Believed,
     }
 }

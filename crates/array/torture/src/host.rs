@@ -168,7 +168,10 @@ impl TortureWorld {
 
     fn count_error(&mut self, error: HostError) {
         match error {
-            HostError::DataLost { .. } => self.report.data_lost_errors += 1,
+            HostError::DataLost { lba } => {
+                self.report.data_lost_errors += 1;
+                self.told_lost.push(lba);
+            }
             HostError::ArrayFailed { .. } => self.report.array_failed_errors += 1,
             HostError::OutOfRange { .. } => unreachable!("no request is outside the volume"),
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | silent corruption | some bytes of a block, of data or of tags, change |
 //! | lost write | a write of data or of tags is acknowledged, and the old bytes stay |
-//! | zeroed range | a run of places, or all to the end of a device, becomes zeros, data and tags: a hole punched, a file truncated and grown, a discard; at once, or while the array is stopped |
+//! | zeroed range | a run of places, or all to the end of a device, becomes zeros, data and tags: a hole punched, a file truncated and grown, a discard; at once, or while the array is stopped, and then at times with what all devices know of written regions |
 //! | wrong-place write | the same, and the new bytes go to another place of the device, in data or tags |
 //!
 //! A strip with such a fault is *corrupt*: it counts as unreadable until its data and tags are seen to agree again. Faults stay
@@ -88,6 +88,27 @@ impl TortureWorld {
         if let Some(mut pick) = self.zeroes_at_stop.take() {
             self.forget_healed(None);
             self.zero_now(&mut pick);
+            if pick.chance_pct(30) {
+                self.lose_written_map();
+            }
+        }
+    }
+
+    /// Makes zeros of what all devices say of written regions, where others tell of what any of them holds.
+    fn lose_written_map(&mut self) {
+        let is_bounded = self.mode == TortureMode::Bounded && self.is_redundant();
+        let is_any_out = (0..self.devices.len()).any(|index| self.devices[index].is_out());
+        let (false, true, Some(state)) = (is_any_out, is_bounded, self.controller.array_state()) else {
+            return;
+        };
+        let slots = AreaLayout::of(&self.config.geometry(state.geometry.array_uuid)).written;
+        let block_bytes = self.config.block_size.bytes();
+        for metadata in self.devices.iter_mut().map(|device| &mut device.metadata) {
+            for slot in slots {
+                for block in slot.offset_bytes / block_bytes..slot.end_bytes() / block_bytes {
+                    metadata.put(block, &vec![0; block_bytes as usize]);
+                }
+            }
         }
     }
 

@@ -66,7 +66,7 @@ impl TortureWorld {
     }
 
     /// The places of a block's copies.
-    fn copies(&self, lba: Lba) -> impl Iterator<Item = UnitPlace> + '_ {
+    pub(super) fn copies(&self, lba: Lba) -> impl Iterator<Item = UnitPlace> + '_ {
         let (stripe, strip, block) = self.layout.locate(lba);
         let place = move |copy| self.layout.place(stripe, StripUnit::Data { strip, copy });
         (0..self.layout.shape().copies)

@@ -168,6 +168,7 @@ fn notice_words(notice: Notice) -> [u64; 2] {
         Notice::Serving => [38, 0],
         Notice::Stopped => [40, 0],
         Notice::NvramLost => [41, 0],
+        Notice::WrittenMapLost => [46, 0],
         Notice::WriteLost { lba, blocks, .. } => [39, lba.0 << 24 ^ blocks.0],
     }
 }

@@ -148,6 +148,12 @@ pub enum Violation {
         /// Block of its data area.
         block: u64,
     },
+    /// What a host was told is lost is on no list of blocks that can't be read, and no device of it is missing.
+    #[error("a read of block {lba} was told that it is lost, and nothing says so afterwards")]
+    LossNotMarked {
+        /// Which block.
+        lba: Lba,
+    },
     /// A member was taken out of the array that had done nothing to deserve it.
     #[error("member {member} was failed, but it answers and has failed no write")]
     NeedlessMemberFailure {
@@ -298,6 +304,7 @@ impl Violation {
             | Self::NeedlessBadBlock { .. }
             | Self::NotRecovered { .. }
             | Self::LossNotTold { .. }
+            | Self::LossNotMarked { .. }
             | Self::NeedlessMemberFailure { .. }
             | Self::UnfitMember { .. }
             | Self::NotRebuilt { .. }

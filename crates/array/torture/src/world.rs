@@ -26,7 +26,7 @@ use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
-    NewArray, StartError, create_metadata,
+    NewArray, StartError, create_metadata, new_written_map,
 };
 use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartNonce, StartOptions, assemble};
 use raidlab_raid::Layout;
@@ -119,6 +119,8 @@ pub struct TortureWorld {
     pub(super) resync: Resync,
     /// The check or repair that runs.
     pub(super) audit: Audit,
+    /// Blocks of which requests were told that they are lost, since the volume is read at the end.
+    pub(super) told_lost: Vec<Lba>,
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
@@ -204,6 +206,7 @@ impl TortureWorld {
             unlisted: vec![false; usize::from(config.members + config.resilience.spares)],
             resync: Resync::Not,
             audit: Audit::default(),
+            told_lost: Vec::new(),
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),
@@ -285,11 +288,13 @@ impl TortureWorld {
         self.check_unknown_tags().map_err(|violation| self.failure(violation))?;
         let volume_blocks = self.volume_blocks.0;
         let stripe_blocks = self.layout.shape().stripe_blocks().0;
+        self.told_lost.clear();
         for lba in (0..volume_blocks).step_by(stripe_blocks as usize) {
             self.submit(HostOp::Read, Lba(lba), BlockCount(stripe_blocks.min(volume_blocks - lba)))?;
             self.await_host()?;
         }
         self.await_idle()?;
+        self.check_losses_are_marked()?;
         self.find_lies()?;
         self.look_at_states();
         self.trust_suspects();
@@ -400,6 +405,9 @@ fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>),
     let mut metadata = create_metadata(config, &new)?;
     for area in &mut metadata {
         area.resize(config.metadata_bytes().0 as usize, 0);
+        if let Some((at, map)) = new_written_map(config, array_uuid) {
+            area[at as usize..][..map.len()].copy_from_slice(&map);
+        }
     }
     let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");

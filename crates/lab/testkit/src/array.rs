@@ -1,6 +1,8 @@
 //! Small arrays: what a test does not care about.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, NewArray, Resilience, create_metadata};
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, MemberCache, NewArray, Resilience, create_metadata, new_written_map,
+};
 use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartNonce};
 use raidlab_units::{BlockSize, ByteCount};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +30,9 @@ pub fn new_areas(config: &ArrayConfig, needs_resync: bool) -> Vec<Vec<u8>> {
     let mut areas = create_metadata(config, &new).expect("a possible array");
     for area in &mut areas {
         area.resize(config.metadata_bytes().0 as usize, 0);
+        if let Some((at, map)) = new_written_map(config, array_uuid) {
+            area[at as usize..][..map.len()].copy_from_slice(&map);
+        }
     }
     areas
 }

@@ -1,6 +1,6 @@
 //! Routes: what a start and a stop ask for, phase by phase.
 
-use crate::api::Notice;
+use crate::api::{Notice, RecordedWrites};
 use crate::config::{ArrayConfig, MemberCache};
 use crate::controller::Controller;
 use crate::member_io::IoOwner;
@@ -61,6 +61,9 @@ impl Controller {
         }
         let sequence = assembly.next_written_sequence;
         controller.written.start_again(assembly.written, sequence, assembly.may_be_unrecorded);
+        if controller.written.recorded() == RecordedWrites::Lost {
+            controller.outbox.notify(Notice::WrittenMapLost);
+        }
         controller.send_found_superblock();
         controller.pump_bitmap();
         controller.metadata.change();
@@ -121,6 +124,7 @@ impl Controller {
 
     fn begin_serving(&mut self) {
         self.outbox.notify(Notice::Serving);
+        self.written.settle_from_now_on();
         self.check_log_place();
         // A stop that was asked for meanwhile holds them.
         self.scan.release(self.stop.is_asked());

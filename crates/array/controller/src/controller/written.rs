@@ -9,6 +9,7 @@ use crate::own;
 use crate::table::OpId;
 use crate::written::Phase;
 use raidlab_format::WRITTEN_PAGE_BYTES;
+use raidlab_raid::UnitPlace;
 use raidlab_units::{MemberIndex, MemberLba};
 
 impl Controller {
@@ -39,18 +40,35 @@ impl Controller {
 
     #[inline(never)]
     fn initialise_regions(&mut self) {
-        let fua = self.config.member_cache == MemberCache::On;
-        let devices: Vec<_> = self.metadata.answering().collect();
-        for strip in self.written.begin_batch() {
-            let lba = self.written.strip_start(strip);
-            for device in &devices {
-                let Some(role) = self.metadata.role(*device) else { continue };
-                if self.geometry.unit_at(role, lba).is_some() {
-                    self.written.begin_io();
-                    let extent = (*device, lba, self.geometry.strip_rows());
-                    self.begin_check(extent, MemberOp::Write { fua }, IoClass::Host, IoOwner::Tags);
-                }
+        let strips = self.written.begin_batch();
+        let mut places: Vec<_> = strips.iter().flat_map(|strip| self.places_of_stripes_at(*strip)).collect();
+        places.sort_unstable_by_key(|place| (place.start, place.member));
+        places.dedup();
+        // What is only being rebuilt may have tags of before.
+        let in_sync = places.iter().filter_map(|it| Some((self.metadata.in_sync(it.member)?, it.start)));
+        let in_sync = in_sync.collect();
+        self.take_tags(in_sync);
+    }
+
+    /// Where the stripes stand that have a strip at this height: also higher and lower, if a layout has copies there.
+    fn places_of_stripes_at(&self, strip: u64) -> Vec<UnitPlace> {
+        let (lba, mut all, mut places) = (self.written.strip_start(strip), Vec::new(), Vec::new());
+        for role in 0..self.geometry.layout().member_count() {
+            if let Some(found) = self.geometry.unit_at(MemberIndex(role), lba) {
+                self.geometry.lock_places(found.key, &mut places);
+                all.extend_from_slice(&places);
             }
+        }
+        all
+    }
+
+    /// Looks at the tags of these strips, or makes them real.
+    fn take_tags(&mut self, strips: Vec<(MemberIndex, MemberLba)>) {
+        let fua = self.config.member_cache == MemberCache::On;
+        for (device, lba) in strips {
+            self.written.begin_io();
+            let extent = (device, lba, self.geometry.strip_rows());
+            self.begin_check(extent, MemberOp::Write { fua }, IoClass::Host, IoOwner::Tags);
         }
         self.end_of_tags();
     }
@@ -61,22 +79,53 @@ impl Controller {
         extent: (MemberIndex, MemberLba, u32),
         result: Result<(), MemberError>,
     ) {
-        if result.is_err() {
+        // What could only not be looked at tells nothing.
+        if result.is_err() && !self.written.is_looking() {
             self.rows_written(extent, result);
         }
         self.end_of_tags();
     }
 
     fn end_of_tags(&mut self) {
-        if self.written.end_io() {
+        if !self.written.end_io() {
+            return;
+        }
+        if self.written.is_looking() {
+            self.find_by_copies();
+        }
+        if self.written.is_looking() && !self.metadata.any_lost() {
+            self.begin_initialising();
+        } else {
             self.keep_regions();
         }
+    }
+
+    /// Takes regions for written of which a copy at another height tells it.
+    fn find_by_copies(&mut self) {
+        for strip in self.written.strips_looked_at() {
+            let mut places = self.places_of_stripes_at(strip).into_iter();
+            if places.any(|place| self.written.is_found(place.start)) {
+                self.written.note_written(self.written.strip_start(strip));
+            }
+        }
+    }
+
+    fn begin_initialising(&mut self) {
+        let strips = self.written.begin_initialising();
+        let devices: Vec<_> = self.metadata.answering().collect();
+        let starts = strips.into_iter().map(|strip| self.written.strip_start(strip));
+        let all = starts.flat_map(|lba| devices.iter().map(move |device| (*device, lba)));
+        let is_used = |(device, lba): &(MemberIndex, MemberLba)| {
+            self.metadata.role(*device).is_some_and(|role| self.geometry.unit_at(role, *lba).is_some())
+        };
+        let used = all.filter(is_used).collect();
+        self.take_tags(used);
     }
 
     /// Writes the map when the devices know who has left: one that came back without tags would count as in sync.
     pub(super) fn keep_regions(&mut self) {
         let only_renews = self.written.only_renews();
-        if self.metadata.any_lost() && !only_renews {
+        if self.metadata.any_lost() && !only_renews && !self.written.keep_found() {
             return self.end_regions(false);
         }
         if !self.metadata.is_kept() && !only_renews {
@@ -113,8 +162,12 @@ impl Controller {
 
     /// Lets those go on that waited.
     pub(super) fn end_regions(&mut self, is_kept: bool) {
-        for op in self.written.end_batch(is_kept) {
+        let (ops, checks) = self.written.end_batch(is_kept);
+        for op in ops {
             self.admit(op);
+        }
+        for check in checks {
+            self.check_settled(check);
         }
     }
 }

@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) lost: usize,
     /// Times that a block did not fit its checksum.
     pub(crate) mismatches: usize,
+    pub(crate) is_map_lost: bool,
     /// Writes of members, and those of them to the data areas.
     pub(crate) writes: usize,
     pub(crate) data_writes: usize,
@@ -85,6 +86,7 @@ impl World {
             ended: Vec::new(),
             lost: 0,
             mismatches: 0,
+            is_map_lost: false,
             writes: 0,
             data_writes: 0,
             fuse,
@@ -124,6 +126,7 @@ impl World {
                 }
                 Action::Notice(Notice::Serving) => self.serving = true,
                 Action::Notice(Notice::Mismatch { .. }) => self.mismatches += 1,
+                Action::Notice(Notice::WrittenMapLost) => self.is_map_lost = true,
                 Action::Timer { .. } | Action::Keep(_) | Action::Notice(_) => {}
             }
         }

@@ -3,7 +3,7 @@
 
 use super::with_integrity;
 use super::world::{Device, World};
-use raidlab_controller::{ArrayConfig, HostError, HostOp, MetadataPolicy, Scan};
+use raidlab_controller::{ArrayConfig, HostError, HostOp, MetadataPolicy, RecordedWrites, Scan};
 use raidlab_format::AreaLayout;
 use raidlab_testkit::BLOCK;
 use raidlab_units::{Lba, Nanos};
@@ -226,6 +226,80 @@ fn an_older_map_takes_nothing_back() {
     world.scan(Scan::Repair);
     for lba in 0..volume {
         assert!(world.read(lba) == Ok(pattern(lba)), "block {lba}: the start has renewed the map");
+    }
+}
+
+/// Defect: after a crash a resync took zeros of the first copy, tags and all, for what a write may have left, and gave them to the others.
+#[test]
+fn what_a_crash_leaves_in_doubt_is_not_zeros() {
+    for policy in [MetadataPolicy::Log, MetadataPolicy::Bitmap] {
+        for (level, members) in REDUNDANT {
+            for member in 0..usize::from(members) {
+                let config = with_integrity(super::config(level, members, policy));
+                let mut world = World::create(&config);
+                let volume = world.volume();
+                assert_eq!(world.write(0, volume), Some(Ok(())), "RAID {level}");
+                zero(&mut world, member, 1);
+                let mut world = world.restart(&config);
+                for lba in 0..volume {
+                    let found = world.read(lba);
+                    // Parity of what may have been under way makes up nothing that can be relied on.
+                    let is_lost = policy == MetadataPolicy::Bitmap && found.is_err();
+                    assert!(
+                        found == Ok(pattern(lba)) || is_lost,
+                        "RAID {level}, member {member}, block {lba}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Defect: where the map was zeros on all devices, nothing counted as written, and zeroed ranges were believed.
+#[test]
+fn what_no_device_knows_is_looked_at_before_zeros_are_believed() {
+    for (level, members) in REDUNDANT.into_iter().chain([("0", 3), ("jbod", 3)]) {
+        let config = config(level, members);
+        let mut world = World::create(&config);
+        let volume = world.volume();
+        let written = volume / 2;
+        assert_eq!(world.write(0, written), Some(Ok(())), "RAID {level}");
+        let mut world = world.restart(&config);
+        assert_eq!(world.controller.recorded_writes(), Some(RecordedWrites::All), "RAID {level}");
+        let area = AreaLayout::of(&config.geometry(raidlab_testkit::ARRAY_UUID));
+        let map = area.written[0].offset_bytes as usize..area.written[1].end_bytes() as usize;
+        (0..usize::from(members)).for_each(|member| world.device(member).metadata[map.clone()].fill(0));
+        zero(&mut world, 1, 1);
+        let mut world = world.restart(&config);
+        assert!(world.is_map_lost, "RAID {level}");
+        let is_redundant = !matches!(level, "0" | "jbod");
+        for lba in 0..volume {
+            let found = world.read(lba);
+            let right = if lba < written { pattern(lba) } else { vec![0; BLOCK] };
+            let is_error = found.is_err() && !is_redundant;
+            // What one device alone has at its height is zeros on that, if nothing beside it was written.
+            let is_alone = level == "jbod" && found == Ok(vec![0; BLOCK]);
+            assert!(
+                found.clone() == Ok(right) || is_error || is_alone,
+                "RAID {level}: block {lba} of {written}, {volume}: {:?}",
+                found.map(|it| it[0])
+            );
+        }
+        world.scan(Scan::Check);
+        assert_eq!(
+            world.controller.recorded_writes(),
+            Some(RecordedWrites::All),
+            "RAID {level}: all was looked at"
+        );
+        let mut world = world.restart(&config);
+        assert_eq!(
+            world.controller.recorded_writes(),
+            Some(RecordedWrites::All),
+            "RAID {level}: and is known"
+        );
+        let before = world.mismatches;
+        world.scan(Scan::Check);
+        assert!(world.mismatches == before || !is_redundant, "RAID {level}: healed");
     }
 }
 

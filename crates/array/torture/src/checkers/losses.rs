@@ -36,7 +36,7 @@ use raidlab_controller::{
     ScanProgress,
 };
 use raidlab_format::{AreaLayout, ArrayState, BAD_RANGES_MAX, BadReason, LogRun, RegionIndex, RegionMap};
-use raidlab_raid::StripUnit;
+use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -512,6 +512,35 @@ impl TortureWorld {
             }
         }
         Ok(())
+    }
+
+    /// Checks that what requests were told is lost can be read now, or is marked as such.
+    pub(crate) fn check_losses_are_marked(&mut self) -> Result<(), Failure> {
+        for lba in core::mem::take(&mut self.told_lost) {
+            if self.is_loss_marked(lba) {
+                continue;
+            }
+            self.submit(HostOp::Read, lba, BlockCount(1))?;
+            self.await_host()?;
+            self.await_idle()?;
+            if !core::mem::take(&mut self.told_lost).is_empty() && !self.is_loss_marked(lba) {
+                return Err(self.failure(Violation::LossNotMarked { lba }));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a block is on no device that is there, is listed everywhere, or in doubt, or a lost device may bring it back.
+    fn is_loss_marked(&mut self, lba: Lba) -> bool {
+        self.look_at_states();
+        let is_marked = |place: UnitPlace| {
+            let Some(device) = self.stripes().holder(place) else { return true };
+            let mut listed = self.controller.bad_blocks().filter(|(member, ..)| *member == device);
+            listed.any(|(_, at, blocks)| (at.0..at.0 + blocks.0).contains(&place.start.0))
+        };
+        let stripe = self.layout.locate(lba).0;
+        let is_undecided = self.was_in_doubt(stripe, self.stamp) || self.stripes().awaits_device(stripe);
+        is_undecided || self.copies(lba).all(is_marked)
     }
 
     /// Checks, after a recovery, that no block is called unreadable that can be read, unless its stripe is in doubt.

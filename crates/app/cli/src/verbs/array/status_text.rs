@@ -146,6 +146,10 @@ const fn zeroed_ranges(ranges: ZeroedRanges) -> Option<&'static str> {
             "a range of a member that becomes zeros is found only where something was written since this version serves the array: \
              read the whole volume and write it back once, and it is found everywhere",
         ),
+        ZeroedRanges::RecordLost => Some(
+            "the record of what was written is lost on all members: a range of a member that became zeros is found only where the \
+             checksums of other blocks tell of a write; 'raidlab array check' looks everywhere, and records what was written anew",
+        ),
         ZeroedRanges::Believed => Some(
             "a range of a member that becomes zeros is not found: the devices do not record what was written (metadata none, or a \
              log of an older version that leaves no room); an array that is made anew with another policy records it",
