@@ -7,14 +7,14 @@
 //! [256, 512)             2 |@                      |
 //! TIME(ms)     DISK    COMM             PID    LAT(ms)       bpftrace's biosnoop: no kinds, no places, whole milliseconds
 //! ```
-//! A histogram is a run with a curve of the whole latency at its classes' ends, as of Iometer; a mean is told of none. Those of a biosnoop are a run
+//! A histogram is a run with curve and bins of the whole latency at its classes' ends, as of Iometer; a mean is told of none. Those of a biosnoop are a run
 //! for each disk. Neither tells kinds or lengths of requests, and only biosnoop how long it looked.
 //!
 //! Source: bcc, `tools/biolatency.py`; bpftrace, `tools/biolatency.bt`, `tools/biosnoop.bt`.
 
-use super::{ForeignError, ForeignResults, ForeignRun, figure, target_of};
+use super::{ForeignError, ForeignResults, ForeignRun, figure, set_classes, target_of};
 use raidlab_units::Iops;
-use raidlab_workload::{LatencyPoint, Metric, OpSummary, RunResult, World};
+use raidlab_workload::{Metric, RunResult, World};
 use std::collections::BTreeMap;
 
 /// Whether `text` is what such a tracer prints.
@@ -98,16 +98,9 @@ fn run_of(name: &str, classes: &BTreeMap<u64, u64>, program: &str) -> Option<Run
         "traced requests".into(),
         Metric::Iops,
     );
-    let mut seen = 0;
-    let lat_curve = classes
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(end, count)| {
-            seen += count;
-            LatencyPoint { pct: seen as f64 / requests as f64 * 100.0, lat_ns: *end }
-        })
-        .collect();
-    run.ops.total = OpSummary { requests, lat_curve, ..OpSummary::default() };
+    run.ops.total.requests = requests;
+    let classes: Vec<(u64, u64)> = classes.iter().map(|(end, requests)| (*end, *requests)).collect();
+    set_classes(&mut run.ops.total, &classes);
     run.settings.insert("measured by".into(), program.to_owned());
     Some(run)
 }
@@ -238,6 +231,15 @@ mod tests {
             ("vda (biolatency)", vec![(25.0, 256_000), (100.0, 512_000)])
         );
         assert_eq!((it.ops.total.requests, it.ops.total.lat_ns_p50, it.ops.total.iops.0), (40, 0, 0.0));
+        // Exports have the bins, and what is shown the classes.
+        let bins: Vec<(u64, u64)> = it.ops.total.lat_bins.iter().map(|it| (it.lat_ns, it.requests)).collect();
+        assert_eq!(bins, [(256_000, 10), (512_000, 30)]);
+        let options = crate::terminal::TerminalOptions { width: 80, colour: false };
+        let shown = crate::terminal::run(&it, options);
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        for row in [["0.256", "10", "25.00", "25.00"], ["0.512", "30", "75.00", "100.00"]] {
+            assert!(rows.iter().any(|it| **it == row), "{shown}");
+        }
         let it = run(BPFTRACE);
         let curve: Vec<(f64, u64)> = it.ops.total.lat_curve.iter().map(|it| (it.pct, it.lat_ns)).collect();
         assert_eq!(curve, [(5.0, 512_000), (30.0, 1_024_000), (100.0, 2_048_000)]);

@@ -13,8 +13,8 @@ use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
     ActorFacts, ActorSummary, ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary,
-    LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OfferedLoad, OpSummary, PartGain, PartSummary,
-    RunResult, TargetResult, World,
+    LatencyBin, LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OfferedLoad, OpSummary, PartGain,
+    PartSummary, RunResult, TargetResult, World,
 };
 
 /// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
@@ -26,6 +26,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     let mut text =
         heading(&head, options) + "\n" + &broken(&(about(run) + &direction_lines(run)), options.width);
     let this = std::slice::from_ref(run);
+    text += &latency_classes(&run.ops.total, options);
     if run.streams.is_some() {
         text += &super::streams(this, &[], options);
     }
@@ -53,6 +54,28 @@ fn direction_lines(run: &RunResult) -> String {
         }
     }
     text + &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>()
+}
+
+/// Lines of classes at most; neighbours of more are taken together.
+const CLASSES_MAX: usize = 40;
+
+/// The classes of latencies where they are all that is known of these: traced ones, and those of Iometer, have no percentiles.
+fn latency_classes(summary: &OpSummary, options: TerminalOptions) -> String {
+    if summary.lat_bins.is_empty() || summary.lat_ns_p50 > 0 {
+        return String::new();
+    }
+    let all = summary.lat_bins.iter().map(|bin| bin.requests).sum::<u64>() as f64;
+    let mut seen = 0;
+    let row = |bins: &[LatencyBin]| {
+        let count = bins.iter().map(|bin| bin.requests).sum::<u64>();
+        seen += count;
+        let share = |count: u64| format!("{:.2}", count as f64 / all * 100.0);
+        let end_ns = bins.last().map_or(0, |bin| bin.lat_ns);
+        vec![three_digits(ns_to_ms(end_ns)), count.to_string(), share(count), share(seen)]
+    };
+    let rows = summary.lat_bins.chunks(summary.lat_bins.len().div_ceil(CLASSES_MAX)).map(row);
+    let header = ["latency up to, ms", "requests", "%", "% up to there"];
+    render([Block::table(Table::plain("", &header, 0).section(rows))], options)
 }
 
 /// The range of repeats.
