@@ -9,7 +9,9 @@ fn checked(job: &str, log: &str) -> Vec<Checked> {
 }
 
 fn log(requests: &[(&str, u64, u64)]) -> String {
-    let line = |(action, offset, bytes): &(&str, u64, u64)| format!("1 raidlab-job-0.0.0 {action} {offset} {bytes}\n");
+    let line = |(action, offset, bytes): &(&str, u64, u64)| {
+        format!("1 raidlab-job-0.0.0 {action} {offset} {bytes}\n")
+    };
     "fio version 3 iolog\n1 raidlab-job-0.0.0 add\n2 raidlab-job-0.0.0 open\n".to_owned()
         + &requests.iter().map(line).collect::<String>()
 }
