@@ -11,11 +11,17 @@ pub fn three_digits(value: f64) -> String {
     format!("{rounded:.0$}", (2 - magnitude).max(0) as usize)
 }
 
-/// Prints how many there are of what `noun` names one of: `1 run`, `8 runs`.
+/// Prints how many there are of what `noun` names one of: `1 run`, `8 runs`, `2 flushes`, `3 geometries`.
 pub fn counted(count: impl Into<u64>, noun: &str) -> String {
-    match count.into() {
-        1 => format!("1 {noun}"),
-        count => format!("{count} {noun}s"),
+    let count = count.into();
+    let is_vowel = |c: char| "aeiou".contains(c);
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("1 {noun}"),
+        Some(stem) if !stem.ends_with(is_vowel) => format!("{count} {stem}ies"),
+        _ if noun.ends_with(['s', 'x']) || noun.ends_with("sh") || noun.ends_with("ch") => {
+            format!("{count} {noun}es")
+        }
+        _ => format!("{count} {noun}s"),
     }
 }
 
@@ -26,6 +32,14 @@ mod tests {
     #[test]
     fn one_is_no_plural() {
         assert_eq!([0u8, 1, 2].map(|count| counted(count, "run")), ["0 runs", "1 run", "2 runs"]);
+        for (noun, several) in
+            [("process", "processes"), ("flush", "flushes"), ("geometry", "geometries"), ("array", "arrays")]
+        {
+            assert_eq!(
+                [1u8, 2].map(|count| counted(count, noun)),
+                [format!("1 {noun}"), format!("2 {several}")]
+            );
+        }
     }
 
     #[test]

@@ -187,12 +187,18 @@ const RULES: [Rule; 11] = [
     ),
 ];
 
-/// The causes that the facts name, the first first; empty where all seems well.
+impl Facts {
+    /// Whether the device had anything to do: of one that had not, nothing can be said.
+    pub fn is_in_use(&self) -> bool {
+        self.reads_per_s + self.writes_per_s + self.flushes_per_s >= IN_USE_PER_S
+    }
+}
+
+/// The causes that the facts name, the first first; empty where all seems well, and of a device that was idle.
 pub fn why(facts: &Facts) -> Vec<Finding> {
-    let is_in_use = facts.reads_per_s + facts.writes_per_s + facts.flushes_per_s >= IN_USE_PER_S;
     let found =
         |(cause, seen, next): &Rule| seen(facts).map(|evidence| Finding { cause: *cause, evidence, next });
-    if is_in_use { RULES.iter().filter_map(found).collect() } else { Vec::new() }
+    if facts.is_in_use() { RULES.iter().filter_map(found).collect() } else { Vec::new() }
 }
 
 fn saturated_cpu(facts: &Facts) -> Option<String> {

@@ -184,6 +184,13 @@ pub struct FitOfRuns {
     pub simulations: u64,
 }
 
+impl FittedTo {
+    /// Whether the runs tell it: the search ended within its bounds, and another value would not do as well.
+    pub fn is_told(&self) -> bool {
+        !self.at_bound && self.low.is_some() && self.high.is_some()
+    }
+}
+
 impl FitOfRuns {
     /// The changes of the catalogue that it asks for.
     pub fn changes(&self) -> impl Iterator<Item = &FittedTo> {

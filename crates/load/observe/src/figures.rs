@@ -8,6 +8,7 @@
 
 use crate::character::{Character, RequestFigures, Seen};
 use crate::intervals::{HourFigures, IntervalFigures, Intervals, share_pct};
+use raidlab_units::counted;
 use raidlab_workload::DeviceLoad;
 use serde::Serialize;
 
@@ -74,12 +75,14 @@ impl Observed {
         let (name, flushes) = (&self.load.name, self.others.1);
         let note = if self.flushes_taken_off {
             format!(
-                "{name}: its counters have {flushes} flushes as writes without data, which are taken off the writes; the time of writes alone \
-                 is not known"
+                "{name}: its counters have {} as writes without data, which are taken off the writes; the time of writes alone \
+                 is not known",
+                counted(flushes, "flush")
             )
         } else if flushes > 0 {
             format!(
-                "{name}: its counters may have up to {flushes} flushes as writes without data, and don't tell"
+                "{name}: its counters may have up to {} as writes without data, and don't tell",
+                counted(flushes, "flush")
             )
         } else {
             return Vec::new();

@@ -14,7 +14,7 @@ use crate::character::{Character, Seen, SizeClass};
 use crate::figures::Observed;
 use crate::intervals::{Interval, Intervals};
 use raidlab_trace::{TraceKind, TraceRecord};
-use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use raidlab_units::{ByteCount, NanoSpan, Nanos, counted};
 use raidlab_workload::{
     AccessLine, AccessSpec, ArrivalProcess, Arrivals, Distribution, Driver, DriverConfig, DriverStep,
     FlushRule, IoOp, LatencyHistogram, Metric, Pacing, Places, RequestRate, Workload, Zone,
@@ -104,11 +104,16 @@ fn flush_of(observed: &Observed, notes: &mut Vec<String>) -> Option<FlushRule> {
     let every = every.and_then(NonZeroU32::new).filter(|_| flushes > 0);
     match every {
         Some(every) => {
-            notes
-                .push(format!("{flushes} flushes were seen for {writes} writes: one follows every {every}."));
+            notes.push(format!(
+                "Flushes seen for {}: {flushes}, so one follows every {every}.",
+                counted(writes, "write")
+            ));
         }
         None if flushes > 0 => {
-            notes.push(format!("{flushes} flushes were seen, and are left out: there were {writes} writes."));
+            notes.push(format!(
+                "Flushes seen: {flushes}, which are left out: there were {}.",
+                counted(writes, "write")
+            ));
         }
         None => {}
     }
@@ -168,7 +173,7 @@ fn whole_shares(counts: &[u64]) -> Vec<u8> {
 fn lines_of_means(observed: &Observed, notes: &mut Vec<String>) -> Vec<AccessLine> {
     let load = &observed.load;
     notes.push(
-        "Counters don't tell places and single sizes: requests are taken for random over all of the device, and for of their mean length."
+        "Counters don't tell places and single sizes: all requests are taken to be random over the whole device, and as long as the mean."
             .to_owned(),
     );
     let shares = whole_shares(&[load.reads, load.writes]);

@@ -11,6 +11,7 @@
 //!
 //! Source: Linux, `include/uapi/linux/blktrace_api.h`; libCacheSim, `oracleGeneral.h`.
 
+use crate::record::TraceFormat;
 use std::fmt::Write;
 
 /// Bytes of an event of blktrace, before its pdu.
@@ -48,6 +49,14 @@ impl BinaryTrace {
         let is = |magic: u32| magic & 0xffff_ff00 == MAGIC;
         let is_big = is(u32::from_be_bytes(first));
         (is_big || is(u32::from_le_bytes(first))).then_some(Self::Blktrace { is_big })
+    }
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blktrace { .. } => "blktrace",
+            Self::OracleGeneral => TraceFormat::OracleGeneral.name(),
+        }
     }
 
     /// Writes the requests in `bytes` to `lines`, as blkparse and Alibaba's tables have them. Returns how many bytes are used up; what is

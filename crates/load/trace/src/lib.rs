@@ -27,6 +27,7 @@
 //! | `ordering` | requests in the order of their times, the first at zero |
 //! | `binary` | binary traces as lines of text |
 //! | `pairs` | the kernel's events of a request's beginning and end, put together |
+//! | `footprint` | the space that requests touch |
 //! | `summary` | counts, sizes, places and rates of a whole trace |
 //! | `iolog` | records as an iolog that fio replays |
 //!
@@ -39,6 +40,7 @@
 mod binary;
 mod error;
 mod fields;
+mod footprint;
 mod format;
 mod iolog;
 mod ordering;
@@ -54,4 +56,4 @@ pub use ordering::{ORDERING_WINDOW, Ordering};
 pub use pairs::EventPairs;
 pub use parser::{ParseOptions, TraceParser, detect};
 pub use record::{BlkAction, TimeUnit, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
-pub use summary::{DeviceSummary, FOOTPRINT_UNIT_BYTES, SizeShare, Summary, TraceSummary};
+pub use summary::{DeviceSummary, SizeShare, Summary, TraceSummary};

@@ -7,7 +7,7 @@
 use crate::error::LineProblem;
 use crate::record::TraceRecord;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Requests that are kept to be put in order: a second of 65 536 IOPS, in 5 MiB.
 pub const ORDERING_WINDOW: usize = 65_536;
@@ -15,7 +15,10 @@ pub const ORDERING_WINDOW: usize = 65_536;
 /// Puts requests in order.
 #[derive(Debug)]
 pub struct Ordering {
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    /// Those that came in order, which are nearly all of most traces.
+    in_order: VecDeque<Waiting>,
+    /// Those that came later than one with a later time.
+    late: BinaryHeap<Reverse<Waiting>>,
     window: usize,
     taken: u64,
     /// Time of the first request that left.
@@ -68,7 +71,8 @@ impl Ordering {
     /// Returns one that keeps `window` requests, at least one.
     pub fn with_window(window: usize) -> Self {
         Self {
-            waiting: BinaryHeap::new(),
+            in_order: VecDeque::new(),
+            late: BinaryHeap::new(),
             window: window.max(1),
             taken: 0,
             start_ns: None,
@@ -89,14 +93,25 @@ impl Ordering {
         }
         self.out_of_order += u64::from(record.time_ns < self.latest_ns);
         self.latest_ns = self.latest_ns.max(record.time_ns);
-        self.waiting.push(Reverse(Waiting { number: self.taken, record }));
+        let waiting = Waiting { number: self.taken, record };
+        if self.in_order.back().is_none_or(|last| last.key() < waiting.key()) {
+            self.in_order.push_back(waiting);
+        } else {
+            self.late.push(Reverse(waiting));
+        }
         self.taken += 1;
-        Ok(if self.waiting.len() > self.window { self.pop() } else { None })
+        Ok(if self.in_order.len() + self.late.len() > self.window { self.pop() } else { None })
     }
 
     /// Returns the earliest request that is left, when there are no more to come.
     pub fn pop(&mut self) -> Option<TraceRecord> {
-        let Reverse(Waiting { record, .. }) = self.waiting.pop()?;
+        let is_late = match (self.in_order.front(), self.late.peek()) {
+            (Some(first), Some(Reverse(late))) => late < first,
+            (first, _) => first.is_none(),
+        };
+        let next =
+            if is_late { self.late.pop().map(|Reverse(late)| late) } else { self.in_order.pop_front() };
+        let Waiting { record, .. } = next?;
         self.left_ns = record.time_ns;
         let start_ns = *self.start_ns.get_or_insert(record.time_ns);
         Some(TraceRecord { time_ns: record.time_ns - start_ns, ..record })

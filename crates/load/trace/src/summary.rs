@@ -5,22 +5,14 @@
 //! sequential   reads and writes that begin where the last one on the device ended
 //! alignment    the largest power of two that divides all offsets and lengths
 //! ```
-//! One pass, in memory that does not grow with the number of requests: the footprint is a set of bitmaps of at most
-//! [`CHUNKS_MAX`] MiB, and is called "at least" beyond that; the first [`SIZES_MAX`] different sizes are counted
-//! separately.
+//! One pass, in memory that does not grow with the number of requests: the footprint is called "at least" where it is larger than
+//! [`crate::footprint`] counts, and the first [`SIZES_MAX`] different sizes are counted separately.
 
+use crate::footprint::Footprint;
 use crate::record::{TraceKind, TraceRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The unit of the footprint.
-pub const FOOTPRINT_UNIT_BYTES: u64 = 4096;
-/// A bitmap covers so much.
-const CHUNK_BYTES: u64 = 256 * FOOTPRINT_UNIT_BYTES;
-/// Bitmaps at most: 1 TiB of space touched, in about 80 MB of memory.
-const CHUNKS_MAX: usize = 1 << 20;
-/// Bitmaps that one request touches at most.
-const CHUNKS_PER_REQUEST_MAX: u64 = 4096;
 const SIZES_MAX: usize = 4096;
 /// Sizes that are listed, the most frequent first.
 const SIZES_LISTED: usize = 8;
@@ -146,7 +138,7 @@ pub struct Summary {
     /// Where the last read or write of each device ended.
     ends: Vec<u64>,
     sizes: BTreeMap<u64, u64>,
-    touched: BTreeMap<(u16, u64), [u64; 4]>,
+    footprint: Footprint,
     second: u64,
     in_second: u64,
     response_ns_sum: f64,
@@ -221,31 +213,7 @@ impl Summary {
         if self.sizes.len() < SIZES_MAX || self.sizes.contains_key(&length_bytes) {
             *self.sizes.entry(length_bytes).or_default() += 1;
         }
-        self.touch(record.device, offset_bytes, end_bytes);
-    }
-
-    /// Marks the units from `start` to `end`.
-    fn touch(&mut self, device: u16, start: u64, end: u64) {
-        if start == end {
-            return;
-        }
-        let (first, last) = (start / CHUNK_BYTES, (end - 1) / CHUNK_BYTES);
-        if last - first >= CHUNKS_PER_REQUEST_MAX {
-            self.counted.footprint_is_at_least = true;
-        }
-        for chunk in first..=last.min(first + CHUNKS_PER_REQUEST_MAX - 1) {
-            if self.touched.len() >= CHUNKS_MAX && !self.touched.contains_key(&(device, chunk)) {
-                self.counted.footprint_is_at_least = true;
-                continue;
-            }
-            let base = chunk * CHUNK_BYTES;
-            let from = start.saturating_sub(base) / FOOTPRINT_UNIT_BYTES;
-            let until = ((end - base).min(CHUNK_BYTES)).div_ceil(FOOTPRINT_UNIT_BYTES);
-            let bits = self.touched.entry((device, chunk)).or_default();
-            for unit in from..until {
-                bits[(unit / 64) as usize] |= 1 << (unit % 64);
-            }
-        }
+        self.footprint.touch(record.device, offset_bytes, end_bytes);
     }
 
     /// Returns the figures, with the devices' names by their numbers.
@@ -258,8 +226,7 @@ impl Summary {
         }
         let share = |count: u64| if transfers == 0 { 0.0 } else { count as f64 * 100.0 / transfers as f64 };
         all.sequential_pct = share(self.sequential);
-        let units: u64 = self.touched.values().flatten().map(|bits| u64::from(bits.count_ones())).sum();
-        all.footprint_bytes = units * FOOTPRINT_UNIT_BYTES;
+        (all.footprint_bytes, all.footprint_is_at_least) = self.footprint.finish();
         all.align_bytes = (1u64 << self.address_bits.trailing_zeros().min(63)).min(ALIGN_BYTES_MAX);
         let mut sizes: Vec<(u64, u64)> =
             self.sizes.into_iter().map(|(bytes, count)| (count, bytes)).collect();
@@ -277,6 +244,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::footprint::{CHUNK_BYTES, CHUNKS_PER_REQUEST_MAX};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

@@ -6,24 +6,25 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 /// Bytes that are read in one turn.
 const TURN_BYTES: u64 = 256 << 10;
 
-/// The text of `input`: of a binary trace, which its first bytes or `form` tell, the lines that say the same.
+/// The text of `input`, and its form: of a binary trace, which its first bytes or `form` tell, the lines that say the same.
 ///
 /// # Errors
 /// What reading the first bytes fails with.
-pub fn trace_text<'a>(
+pub(crate) fn trace_text<'a>(
     mut input: impl BufRead + 'a,
     form: Option<BinaryTrace>,
-) -> io::Result<Box<dyn BufRead + 'a>> {
+) -> io::Result<(Box<dyn BufRead + 'a>, Option<BinaryTrace>)> {
     let form = match form {
         Some(form) => Some(form),
         None => BinaryTrace::detect(input.fill_buf()?),
     };
-    Ok(match form {
+    let text: Box<dyn BufRead + 'a> = match form {
         Some(form) => {
             Box::new(BufReader::new(Lines { input, form, raw: Vec::new(), offset: 0, text: Vec::new() }))
         }
         None => Box::new(input),
-    })
+    };
+    Ok((text, form))
 }
 
 /// Lines of a binary trace.
@@ -75,7 +76,7 @@ mod tests {
 
     fn text(bytes: &[u8], form: Option<BinaryTrace>) -> io::Result<String> {
         let mut found = String::new();
-        trace_text(bytes, form)?.read_to_string(&mut found).map(|_| found)
+        trace_text(bytes, form)?.0.read_to_string(&mut found).map(|_| found)
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Imports text as a trace, and exports a trace as text that fio replays.
 
+use crate::binary::trace_text;
 use crate::error::TraceFileError;
 use crate::read::{BATCH_RECORDS, TraceFile};
 use crate::schema::TraceMeta;
 use crate::write::TraceWriter;
 use raidlab_trace::{
-    IologWriter, LineProblem, Ordering, ParseOptions, Summary, TraceError, TraceFormat, TraceParser, detect,
+    BinaryTrace, IologWriter, LineProblem, Ordering, ParseOptions, Summary, TraceError, TraceFormat,
+    TraceParser, detect,
 };
 use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
@@ -18,11 +20,11 @@ const LINES_LOOKED_AT: usize = 100;
 /// A trace that was read.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The format that it was in.
-    pub format: TraceFormat,
+    /// Name of the format that it was in.
+    pub format: &'static str,
     /// What is known of it.
     pub meta: TraceMeta,
-    /// Lines of the text.
+    /// Lines of the text; of a binary trace, those that say the same.
     pub lines: u64,
     /// What is to be known of it beside its requests: sentences.
     pub notes: Vec<String>,
@@ -56,8 +58,8 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Reads the text `input`, called `name`, as a trace of `format`, or of the format that its first lines are of, and writes
-/// it to `output`, if there is one.
+/// Reads `input`, called `name`, as a trace of `format`, or of the format that its first bytes or lines are of, and writes it to
+/// `output`, if there is one.
 ///
 /// # Errors
 /// [`TraceFileError`] names the line, or the file that can't be read or written. No half file is left behind.
@@ -68,6 +70,9 @@ pub fn import(
     options: ParseOptions,
     output: Option<&Path>,
 ) -> Result<Imported, TraceFileError> {
+    let binary = (format == Some(TraceFormat::OracleGeneral)).then_some(BinaryTrace::OracleGeneral);
+    let cannot = |source: io::Error| TraceFileError::Io { path: name.into(), source };
+    let (input, binary) = trace_text(input, binary).map_err(cannot)?;
     let mut lines = Lines { input, name: name.to_owned(), line: Vec::new(), number: 0 };
     let mut first = Vec::new();
     let format = match format {
@@ -87,6 +92,7 @@ pub fn import(
     let mut parser = TraceParser::new(format, options);
     parser.look_at(first.iter().map(String::as_str));
     let mut import = Import {
+        format: binary.map_or(format.name(), BinaryTrace::name),
         parser,
         ordering: Ordering::default(),
         summary: Summary::default(),
@@ -123,6 +129,7 @@ fn look_for_format(
 
 /// An import under way.
 struct Import {
+    format: &'static str,
     parser: TraceParser,
     ordering: Ordering,
     summary: Summary,
@@ -176,10 +183,10 @@ impl Import {
             }
             return Err(TraceFileError::Empty { file: name.to_owned() });
         };
-        let format = self.parser.format();
+        let format = self.format;
         let meta = TraceMeta {
             source: name.to_owned(),
-            format: Some(format.name().to_owned()),
+            format: Some(format.to_owned()),
             start_ns,
             out_of_order: self.ordering.out_of_order(),
             summary: std::mem::take(&mut self.summary).finish(self.parser.devices()),

@@ -32,7 +32,6 @@ mod schema;
 mod source;
 mod write;
 
-pub use binary::trace_text;
 pub use error::TraceFileError;
 pub use import::{Imported, import, write_iolog};
 pub use read::{BATCH_RECORDS, Batches, TraceFile};

@@ -63,13 +63,41 @@ fn more_than_a_row_group_streams() {
     let text: String = (0..300_000).map(line).collect();
     let options = ParseOptions::default();
     let read = import(BufReader::new(text.as_bytes()), "usr.csv", None, options, Some(&path)).unwrap();
-    assert_eq!((read.format, read.lines, read.meta.summary.requests), (TraceFormat::Msr, 300_000, 300_000));
+    assert_eq!((read.format, read.lines, read.meta.summary.requests), ("msr", 300_000, 300_000));
     let all = all_of(&TraceFile::open(&path).unwrap()).unwrap();
     assert_eq!(all.len(), 300_000);
     for (n, record) in (0u64..).zip(&all) {
         let seen = (record.time_ns, record.offset_bytes, record.response_ns, u64::from(record.device));
         assert_eq!(seen, (n * 100, n * 4096, Some(n * 100), n % 3));
     }
+}
+
+/// Binary traces become lines on their way: the format is their own, and not that of the lines.
+#[test]
+fn a_binary_trace_is_called_by_its_own_name() {
+    let (_folder, path) = place();
+    let request = [&7u32.to_le_bytes()[..], &1u64.to_le_bytes(), &512u32.to_le_bytes(), &[0; 8]].concat();
+    let oracle = Some(TraceFormat::OracleGeneral);
+    let read = import(&request[..], "cache", oracle, ParseOptions::default(), None).unwrap();
+    assert_eq!((read.format, read.meta.summary.requests), ("oracle-general", 1));
+    // One event of blktrace: a read of 8 sectors that was queued.
+    let event = |time_ns: u64| {
+        let mut event = Vec::new();
+        event.extend_from_slice(&0x6561_7407u32.to_le_bytes());
+        event.extend_from_slice(&1u32.to_le_bytes());
+        event.extend_from_slice(&time_ns.to_le_bytes());
+        event.extend_from_slice(&2048u64.to_le_bytes());
+        event.extend_from_slice(&4096u32.to_le_bytes());
+        event.extend_from_slice(&0x0001_0001u32.to_le_bytes());
+        event.extend_from_slice(&[0; 4]);
+        event.extend_from_slice(&0x0080_0000u32.to_le_bytes());
+        event.extend_from_slice(&[0; 8]);
+        event
+    };
+    let trace = [event(10), event(20)].concat();
+    let read = import(&trace[..], "sda", None, ParseOptions::default(), Some(&path)).unwrap();
+    assert_eq!((read.format, read.meta.summary.reads), ("blktrace", 2));
+    assert_eq!(TraceFile::open(&path).unwrap().meta().format.as_deref(), Some("blktrace"));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn jobs(
             return Err(Failure::input(problem).with_hint("give a folder for them with --output"));
         }
         (Some(folder), steps) => {
-            let command = |step: &Step| step.run.command(&path_of(folder, step).display().to_string()) + "\n";
+            let command = |step: &Step| command(step, &path_of(folder, step).display().to_string()) + "\n";
             print(&steps.iter().map(command).collect::<String>())?;
         }
     }
@@ -166,13 +166,26 @@ fn refused(error: ImportError) -> Failure {
     Failure::input(error).with_hint(hint)
 }
 
+/// The command that runs `step` with its workload in `file`. Files are laid out where they are not there; those that are large enough, and devices, are
+/// used as they are, and the workload says which part of them.
+fn command(step: &Step, file: &str) -> String {
+    let mut run = step.run.clone();
+    run.size = run.size.filter(|size| {
+        let holds = |target: &String| {
+            std::fs::metadata(target).is_ok_and(|it| !it.is_file() || it.len() >= size.get())
+        };
+        run.targets.is_empty() || !run.targets.iter().all(holds)
+    });
+    run.command(file)
+}
+
 fn path_of(folder: &Path, step: &Step) -> PathBuf {
     folder.join(format!("{}.toml", step.workload.name()))
 }
 
 /// The workload file of a step: how the original ran it and what differs stand in front.
 fn file_text(step: &Step, notes: &[String]) -> String {
-    let command = step.run.command(&format!("{}.toml", step.workload.name()));
+    let command = command(step, &format!("{}.toml", step.workload.name()));
     let mut lines: Vec<String> = std::iter::once(&command)
         .chain(notes)
         .map(|line| format!("# {}", line.replace(char::is_control, " ")))

@@ -13,7 +13,7 @@ use raidlab_observe::{DeviceFigures, Distance, Imitation, Observed, imitate};
 use raidlab_report::terminal::{ObservedDevice, observed};
 use raidlab_trace::TraceRecord;
 use raidlab_tracefile::{TraceFileError, TraceRecorder};
-use raidlab_units::NanoSpan;
+use raidlab_units::{NanoSpan, counted};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -256,12 +256,16 @@ fn notes(watched: &Watched, trace: Option<&Path>) -> Vec<String> {
         ));
     }
     if watched.events_lost > 0 {
-        notes.push(format!("the kernel had no room for {} events of requests", watched.events_lost));
+        notes.push(format!(
+            "the kernel had no room for {} of requests",
+            counted(watched.events_lost, "event")
+        ));
     }
     if watched.processes_hidden > 0 {
         let hidden = watched.processes_hidden;
         notes.push(format!(
-            "{hidden} processes of others may not be looked into: only root sees what they move"
+            "{} of others may not be looked into: only root sees what is moved there",
+            counted(hidden, "process")
         ));
     }
     notes

@@ -139,33 +139,48 @@ fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
     header.extend(names);
     // Names are cut before the table is.
     let uncut = TerminalOptions { width: u16::MAX, ..options };
-    let table = |header: &[&str], first_number, rows| {
-        raidlab_report::terminal::table(header, first_number, vec![rows], uncut)
-    };
-    let whole = table(&header, 7, lines.iter().map(row).collect());
+    let whole = raidlab_report::terminal::table(&header, 7, vec![lines.iter().map(row).collect()], uncut);
     let width = usize::from(options.width);
     if width_of(&whole) <= width {
         return whole;
     }
-    let header = [&["Run", "Started", "Target", "Workload"][..], &names].concat();
-    let narrow = |target: usize, workload: usize| {
-        let row = |line: &RunLine| {
-            let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
-            let mut row = vec![line.id.to_string(), to_the_minute(&line.started_at)];
-            row.extend(names.into_iter().chain(figures(line)));
-            row
-        };
-        table(&header, 4, lines.iter().map(row).collect())
-    };
     let longest =
         |name: fn(&RunLine) -> &str| lines.iter().map(|line| name(line).chars().count()).max().unwrap_or(0);
     let (target, workload) = (longest(|line| &line.target), longest(|line| &line.workload));
-    // What the names have beside the rest; the target gets what the workload leaves of its half, and the other way round.
-    let room = (width + target.max(6) + workload.max(8)).saturating_sub(width_of(&narrow(target, workload)));
-    let half = room / 2;
-    let for_target = target.min(half.max(room.saturating_sub(workload)));
-    narrow(for_target, room.saturating_sub(for_target))
+    for has_time in [true, false] {
+        let time: &[&str] = if has_time { &["Started"] } else { &[] };
+        let header = [&["Run"], time, &["Target", "Workload"], &names].concat();
+        let narrow = |target: usize, workload: usize, options| {
+            let row = |line: &RunLine| {
+                let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
+                let time = has_time.then(|| to_the_minute(&line.started_at));
+                let ends = names.into_iter().chain(figures(line));
+                std::iter::once(line.id.to_string()).chain(time).chain(ends).collect()
+            };
+            let first_number = header.len() - names.len();
+            raidlab_report::terminal::table(
+                &header,
+                first_number,
+                vec![lines.iter().map(row).collect()],
+                options,
+            )
+        };
+        // What the names have beside the rest; the target gets what the workload leaves of its half, and the other way round.
+        let [target, workload] = [target.max(6), workload.max(8)];
+        let taken = width_of(&narrow(target, workload, uncut));
+        let room = (width + target + workload).saturating_sub(taken);
+        // Names of fewer characters tell nothing: the time goes first, and a table that is still too wide stands in parts.
+        if room >= NAMES_LEAST.min(target + workload) || !has_time {
+            let half = (room / 2).max(8);
+            let for_target = target.min(half.max(room.saturating_sub(workload)));
+            return narrow(for_target, room.saturating_sub(for_target).max(8), options);
+        }
+    }
+    unreachable!("the table without times is returned")
 }
+
+/// Characters that target and workload have together at least.
+const NAMES_LEAST: usize = 24;
 
 /// The load, which is an iodepth where all runs are closed loops, and the figures.
 fn figures(line: &RunLine, is_closed: bool) -> [String; 4] {
@@ -244,27 +259,53 @@ fn to_the_second(time: &str) -> String {
 mod tests {
     use super::{RunLine, TerminalOptions, runs_text, width_of};
 
-    /// Bold headings were counted with their escape sequences, and the names cut to nothing.
-    #[test]
-    fn names_are_cut_alike_with_bold_headings_and_without() {
-        let line = RunLine {
+    fn line(target: &str, workload: &str, figures: [f64; 3]) -> RunLine {
+        RunLine {
             id: 1,
             study: 1,
             kind: "simulate".into(),
             title: String::new(),
             started_at: "2026-01-02T03:04:05.678Z".into(),
             world: "simulated".into(),
-            target: "RAID 10 x12 write-back on st3600057ss behind perc-h800".into(),
-            workload: "storagebench-database".into(),
+            target: target.into(),
+            workload: workload.into(),
             iodepth: Some(64),
             arrivals_per_sec: None,
             accelerators: None,
-            iops: Some(3116.5),
-            mb_per_s: Some(25.5),
-            lat_ns_mean: Some(2e7),
+            iops: Some(figures[0]),
+            mb_per_s: Some(figures[1]),
+            lat_ns_mean: Some(figures[2]),
             lat_ns_p99: None,
             tags: Vec::new(),
-        };
+        }
+    }
+
+    /// Tables had 81 to 87 columns where names were short or figures long.
+    #[test]
+    fn every_list_fits_the_terminal() {
+        let long = "RAID 10 x12 write-back on st3600057ss behind perc-h800";
+        for (target, workload) in [
+            (long, "storagebench-database"),
+            ("sda", "a-workload-with-a-name-that-is-long"),
+            (long, "oltp"),
+            ("/a", "b"),
+        ] {
+            for figures in [[3116.5, 25.5, 2e7], [1_234_567.8, 123_456.7, 12_345_678_901.0]] {
+                for arrivals_per_sec in [None, Some(1_234_567.25)] {
+                    let line = RunLine { arrivals_per_sec, ..line(target, workload, figures) };
+                    let lines = [line.clone(), RunLine { id: 123_456, ..line }];
+                    let text = runs_text(&lines, TerminalOptions { width: 80, colour: false });
+                    assert!(width_of(&text) <= 80, "{}:\n{text}", width_of(&text));
+                }
+            }
+        }
+    }
+
+    /// Bold headings were counted with their escape sequences, and the names cut to nothing.
+    #[test]
+    fn names_are_cut_alike_with_bold_headings_and_without() {
+        let target = "RAID 10 x12 write-back on st3600057ss behind perc-h800";
+        let line = line(target, "storagebench-database", [3116.5, 25.5, 2e7]);
         let text = |colour| runs_text(std::slice::from_ref(&line), TerminalOptions { width: 80, colour });
         let cells = |text: &str| text.lines().last().map(str::to_owned);
         assert_eq!(cells(&text(true)), cells(&text(false)));

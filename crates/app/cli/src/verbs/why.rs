@@ -7,6 +7,7 @@ use crate::output::{Output, print, print_answer, remark};
 use crate::schema::Form;
 use raidlab_advisor::why::{Facts, Finding, why};
 use raidlab_machine::watch::{TargetError, WatchTarget, gather};
+use raidlab_report::terminal::broken;
 use raidlab_units::NanoSpan;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_answer(&Answer { device: &facts.device, causes: &causes, facts: &facts })?;
     } else {
-        print(&in_words(&facts, &causes))?;
+        print(&broken(&in_words(&facts, &causes), output.terminal().width))?;
     }
     Ok(Exit::Done)
 }
@@ -65,6 +66,10 @@ fn in_words(facts: &Facts, causes: &[Finding]) -> String {
         "{name}: {:.0} reads/s, {:.0} writes/s, {:.0} flushes/s, {:.2} in flight, busy {:.0} %\n",
         facts.reads_per_s, facts.writes_per_s, facts.flushes_per_s, facts.in_flight_mean, facts.busy_pct
     );
+    if !facts.is_in_use() {
+        return head
+            + "nothing can be said: the device was idle; observe it while the load runs that is slow, with --time for longer\n";
+    }
     if causes.is_empty() {
         return head + "no bottleneck was seen: the device is as fast as it is asked to be\n";
     }
@@ -73,4 +78,21 @@ fn in_words(facts: &Facts, causes: &[Finding]) -> String {
         format!("{kind}: {}\n  seen: {}\n  next: {}\n", it.cause.name(), it.evidence, it.next)
     };
     head + &causes.iter().enumerate().map(told).collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Facts, in_words};
+    use raidlab_advisor::why::why;
+
+    /// An idle device was told to be as fast as it is asked to be.
+    #[test]
+    fn of_an_idle_device_nothing_is_said() {
+        let told = |reads_per_s: f64| {
+            let facts = Facts { device: "sda".into(), reads_per_s, ..Facts::default() };
+            in_words(&facts, &why(&facts))
+        };
+        assert!(told(0.4).contains("the device was idle") && !told(0.4).contains("as fast as"));
+        assert!(told(40.0).contains("no bottleneck was seen"));
+    }
 }

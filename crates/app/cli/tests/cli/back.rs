@@ -194,6 +194,23 @@ fn a_drive_is_fitted_to_runs_and_written_as_a_new_entry() {
     }
 }
 
+/// What the runs do not tell, and what lies at a bound of the search, is no finding and goes into no file unless that is asked for.
+#[test]
+fn values_that_were_not_found_are_not_written() {
+    let bench = Bench::new();
+    bench.write("reads.toml", READS);
+    let mut slow = MEASURE_ONE;
+    slow[12] = "--set=generic-nvme:host.read_latency=20 ms";
+    bench.done(&slow);
+    // Its 4 us may become 32 times as many, and the run has 20 ms.
+    let only = "--only=generic-nvme:flash.decode";
+    let ended = bench.done(&fit(&["--to=run:1", only, "--out=mine.toml"]));
+    ended.assert(0, &["at its bound", "not written: generic-nvme:flash.decode", "mine.toml is not written"]);
+    assert!(!bench.path().join("mine.toml").exists(), "{}", ended.stdout);
+    bench.done(&fit(&["--to=run:1", only, "--out=mine.toml", "--untold"]));
+    assert!(bench.read("mine.toml").contains("at the bound of the search"), "{}", bench.read("mine.toml"));
+}
+
 #[test]
 fn what_can_not_be_fitted_to_is_refused() {
     let bench = Bench::new();
@@ -259,6 +276,7 @@ fn imported_jobs_ask_what_fio_asks() {
         "[a]\nfilesize=64m\nsize=8m\nrw=randread\nbs=4k\n",
         "[a]\nfilesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k\n",
         "[a]\nsize=1000000\nrw=read\nbs=64k\n",
+        "[part.$jobnum of $jobname]\nsize=1m\nrw=randread\nbs=4k\nnumjobs=2\n",
         "[a]\nsize=64m\nrw=randread\nrandom_distribution=normal:10\nbs=4k\nnorandommap\n",
     ];
     for job in rows {
@@ -275,6 +293,24 @@ fn imported_jobs_ask_what_fio_asks() {
     bench.run(&["import", "fio", "a.fio", "--check"]).assert(2, &["a.fio:4: verify of a job that writes"]);
     bench.write("a.fio", "{\"sysstat\": {}}");
     assert_eq!(bench.run(&["import", "fio", "a.fio", "--check"]).code, Some(2));
+}
+
+/// `measure` lays no file out over one that is there: the command of a job on such a file failed.
+#[test]
+fn the_command_of_a_job_runs_on_a_larger_file() {
+    let bench = Bench::new();
+    bench.write("job.fio", "[job]\nrw=randread\nbs=4k\nsize=256k\nfilename=data.bin\n");
+    let command = |bench: &Bench| {
+        let text = bench.done(&["import", "fio", "job.fio"]).stdout;
+        bench.write("job.toml", &text);
+        text.lines().next().unwrap_or_default().trim_start_matches("# raidlab ").to_owned()
+    };
+    assert!(command(&bench).contains("--size 262144B"));
+    bench.write("data.bin", &"x".repeat(1 << 20));
+    let command = command(&bench);
+    assert!(!command.contains("--size"), "{command}");
+    let args: Vec<&str> = command.split(' ').chain(["--run=100ms", "--ramp=0s"]).collect();
+    bench.done(&args);
 }
 
 /// fio's own examples, where they are: of Debian's package fio-examples, or in the folder that `FIO_EXAMPLES` names. Each makes the same

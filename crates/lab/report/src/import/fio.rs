@@ -3,7 +3,7 @@
 //! | fio | here |
 //! |---|---|
 //! | an entry of `jobs` or `client_stats` | a run; with `group_reporting` that is all jobs of a group |
-//! | `mixed` (`unified_rw_reporting`) | the figures of reads and writes together; those of each are lacking |
+//! | `mixed` (`unified_rw_reporting`) | the figures of reads and writes together; where it is alone those of each are lacking |
 //! | `sync`, `trim` | flushes and trims |
 //! | `lat`, `clat`, `bw` of fio 2 | the same in microseconds and KiB/s |
 //! | `lat_ns` | the latency: minimum, maximum, mean, standard deviation |
@@ -293,8 +293,8 @@ impl<'a> Job<'a> {
         if busy.iter().any(|it| it.histogram.is_none()) {
             lacks.push("the distribution of latencies (json+ has it)");
         }
-        let percentiles = missing_percentiles(&run.ops.total);
-        lacks.extend(percentiles.as_deref());
+        let percentiles = missing_percentiles(&run.ops);
+        lacks.extend(percentiles.iter().map(String::as_str));
         if self.json.get("job options").is_none() {
             lacks.push("the requests in flight (it has no options of the job)");
         }
@@ -329,8 +329,9 @@ impl<'a> Job<'a> {
         };
         (run.ops.others.trim, run.ops.others.flush) = (summary("trim"), summary("sync"));
         let mut busy = match (direction("read"), direction("write"), direction("mixed")) {
-            (Some(read), Some(write), _) => {
-                run.ops.total = Direction::together(&read, &write, window);
+            (Some(read), Some(write), mixed) => {
+                let mixed = mixed.map(|it| it.summary).filter(|it| it.requests > 0);
+                run.ops.total = mixed.unwrap_or_else(|| Direction::together(&read, &write, window));
                 (run.ops.read, run.ops.write) = (read.summary.clone(), write.summary.clone());
                 vec![read, write]
             }

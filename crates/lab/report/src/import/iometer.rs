@@ -3,11 +3,11 @@
 //! | Iometer | here |
 //! |---|---|
 //! | a block of results with its access specification | a run |
-//! | row `ALL` | its figures |
+//! | row `ALL` | its figures; with several in a block, a run for each, to which the rows below it belong |
 //! | rows `WORKER` | requests in flight: the sum of queue depths times disks; without them, the depth in row `ALL` |
 //! | rows `DISK` | names of the targets |
 //! | `Read I/Os`, `Write I/Os` and `IOps` | requests, and the length of the window |
-//! | classes of latency (1.1.0) | a curve of the whole latency, at the classes' ends |
+//! | classes of latency (1.1.0) | curve and bins of the whole latency, at the classes' ends |
 //!
 //! A spreadsheet that saved it again may have put semicolons between fields, commas into numbers, and empty fields behind short rows.
 //!
@@ -18,10 +18,10 @@
 //! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`,
 //! `PageSetup.cpp`.
 
-use super::{FIGURE_MAX, ForeignError, ForeignResults, ForeignRun, target_of};
+use super::{FIGURE_MAX, ForeignError, ForeignResults, ForeignRun, set_classes, target_of};
 use chrono::NaiveDate;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
-use raidlab_workload::{AccessLine, LatencyPoint, LoadFacts, Metric, OpSummary, RunResult, World};
+use raidlab_workload::{AccessLine, LoadFacts, Metric, OpSummary, RunResult, World};
 
 /// Classes of latency by the names of their columns, and their upper ends in microseconds.
 const CLASSES: [(&str, u64); 20] = [
@@ -86,8 +86,21 @@ pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
             while let Some(next) = lines.next_if(|next| !next.starts_with('\'')) {
                 rows.rows.push(by.fields(next));
             }
-            let run = rows.run(&spec)?;
-            runs.push(ForeignRun { run, started_at_unix_ms: stamp });
+            let of_all = rows.by_all()?;
+            let is_one = of_all.len() == 1;
+            for rows in of_all {
+                let mut run = rows.run(&spec);
+                // Each of several says whose it is.
+                let name = rows.text(rows.all(), &["Access Specification Name"]);
+                if let Some(name) = name.filter(|name| !is_one && **name != spec.name) {
+                    name.clone_into(&mut run.workload);
+                    run.lines.clear();
+                }
+                if let (Some(_), Some(lacks)) = (stamp, run.settings.get_mut("lacks")) {
+                    lacks.push_str("; the time zone of its start (its clock is taken for UTC)");
+                }
+                runs.push(ForeignRun { run, started_at_unix_ms: stamp });
+            }
         }
     }
     let program = format!("Iometer {version}").trim_end().to_owned();
@@ -159,7 +172,27 @@ struct Rows<'a> {
     rows: Vec<Vec<&'a str>>,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    /// The rows of each run, which begin with its row ALL.
+    fn by_all(self) -> Result<Vec<Self>, ForeignError> {
+        let begins = |row: &[&str]| row.first() == Some(&"ALL");
+        if !self.rows.iter().any(|row| begins(row)) {
+            return Err(ForeignError::Malformed("a block of results has no row ALL".into()));
+        }
+        let mut runs: Vec<Self> = Vec::new();
+        for row in self.rows {
+            match runs.last_mut() {
+                Some(run) if !begins(&row) || !run.rows.iter().any(|row| begins(row)) => run.rows.push(row),
+                _ => runs.push(Rows { names: self.names.clone(), rows: vec![row] }),
+            }
+        }
+        Ok(runs)
+    }
+
+    fn all(&self) -> &[&'a str] {
+        self.rows.iter().find(|row| row.first() == Some(&"ALL")).map_or(&[], Vec::as_slice)
+    }
+
     fn of_kind<'b>(&'b self, kind: &'b str) -> impl Iterator<Item = &'b Vec<&'b str>> {
         self.rows.iter().filter(move |row| row.first() == Some(&kind))
     }
@@ -177,9 +210,8 @@ impl Rows<'_> {
         (0.0..FIGURE_MAX).contains(&number).then_some(number)
     }
 
-    fn run(&self, spec: &Spec) -> Result<RunResult, ForeignError> {
-        let missing = || ForeignError::Malformed("a block of results has no row ALL".into());
-        let all = self.of_kind("ALL").next().ok_or_else(missing)?;
+    fn run(&self, spec: &Spec) -> RunResult {
+        let all = self.all();
         let mut targets: Vec<&str> = Vec::new();
         for row in self.of_kind("DISK") {
             targets.extend(row.get(1).filter(|name| !targets.contains(name)));
@@ -190,7 +222,8 @@ impl Rows<'_> {
         let mut lacks =
             vec!["the course over time", "percentiles", "the shortest and the deviation of latencies"];
         self.set_figures(&mut run, all);
-        run.ops.total.lat_curve = self.curve(all, run.ops.total.lat_ns_max);
+        let classes = self.classes(all, run.ops.total.lat_ns_max);
+        set_classes(&mut run.ops.total, &classes);
         if run.ops.total.lat_curve.is_empty() {
             lacks.push("the distribution of latencies");
         }
@@ -201,7 +234,7 @@ impl Rows<'_> {
             run.figures.insert("iometer.cpu_utilisation_pct".into(), pct);
         }
         run.settings.insert("lacks".into(), lacks.join("; "));
-        Ok(run)
+        run
     }
 
     fn set_figures(&self, run: &mut RunResult, all: &[&str]) {
@@ -243,7 +276,7 @@ impl Rows<'_> {
             .iter()
             .fold(0_u32, |sum, (depth, disks)| sum.saturating_add(depth.saturating_mul(*disks)));
         // Without workers' rows that of all is what is left; -1 stands for several.
-        let of_all = self.of_kind("ALL").next().and_then(|row| self.number(row, &["Queue Depth"]));
+        let of_all = self.number(self.all(), &["Queue Depth"]);
         let total = if workers.is_empty() { of_all.map_or(0, |depth| depth as u32) } else { total };
         run.iodepth = total;
         let first = workers.first().copied().unwrap_or((0, 1));
@@ -254,29 +287,15 @@ impl Rows<'_> {
         total > 0
     }
 
-    /// The shares of requests that took no longer than the classes' ends.
-    fn curve(&self, all: &[&str], max_ns: u64) -> Vec<LatencyPoint> {
-        let mut counts = Vec::new();
-        for (name, upper_us) in CLASSES {
-            let Some(count) = self.number(all, &[name]) else { return Vec::new() };
-            counts.push((upper_us * 1000, count));
-        }
-        let above = self.number(all, &[">= 10 s"]).unwrap_or(0.0);
-        let total = counts.iter().map(|(_, count)| count).sum::<f64>() + above;
-        if total <= 0.0 {
-            return Vec::new();
-        }
-        let mut seen = 0.0;
-        let mut curve: Vec<LatencyPoint> = Vec::new();
-        for (upper_ns, count) in counts {
-            seen += count;
-            // The longest is known better than its class.
-            let point = LatencyPoint { pct: seen / total * 100.0, lat_ns: upper_ns.min(max_ns) };
-            if count > 0.0 {
-                curve.push(point);
-            }
-        }
-        curve
+    /// The classes' ends in nanoseconds, with their requests; none where it does not have them.
+    fn classes(&self, all: &[&str], max_ns: u64) -> Vec<(u64, u64)> {
+        // The longest is known better than its class.
+        let end = |upper_ns: u64| if max_ns > 0 { upper_ns.min(max_ns) } else { upper_ns };
+        let count = |name: &str| self.number(all, &[name]).map(|count| count.round() as u64);
+        let known: Option<Vec<(u64, u64)>> =
+            CLASSES.iter().map(|(name, us)| Some((end(us * 1000), count(name)?))).collect();
+        let above = (end(u64::MAX), count(">= 10 s").unwrap_or(0));
+        known.map_or_else(Vec::new, |known| known.into_iter().chain([above]).collect())
     }
 }
 

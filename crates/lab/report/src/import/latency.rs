@@ -5,16 +5,16 @@
 //!        128 -> 255    : 12       |********        |
 //! @usecs:                                                    bpftrace
 //! [256, 512)             2 |@                      |
-//! TIME(ms)     DISK    COMM             PID    LAT(ms)       bpftrace's biosnoop: no kinds, no places, whole milliseconds
+//! TIME(ms)     DISK    COMM             PID    LAT(ms)       bpftrace's biosnoop: no kinds, no places, whole milliseconds; of old without DISK
 //! ```
-//! A histogram is a run with a curve of the whole latency at its classes' ends, as of Iometer; a mean is told of none. Those of a biosnoop are a run
+//! A histogram is a run with curve and bins of the whole latency at its classes' ends, as of Iometer; a mean is told of none. Those of a biosnoop are a run
 //! for each disk. Neither tells kinds or lengths of requests, and only biosnoop how long it looked.
 //!
 //! Source: bcc, `tools/biolatency.py`; bpftrace, `tools/biolatency.bt`, `tools/biosnoop.bt`.
 
-use super::{ForeignError, ForeignResults, ForeignRun, figure, target_of};
+use super::{ForeignError, ForeignResults, ForeignRun, figure, set_classes, target_of};
 use raidlab_units::Iops;
-use raidlab_workload::{LatencyPoint, Metric, OpSummary, RunResult, World};
+use raidlab_workload::{Metric, RunResult, World};
 use std::collections::BTreeMap;
 
 /// Whether `text` is what such a tracer prints.
@@ -29,8 +29,8 @@ enum Head {
     Bcc(u64),
     /// Classes of bpftrace, and what it calls them.
     Bpftrace(u64, String),
-    /// A line for each request.
-    Biosnoop,
+    /// A line for each request; versions up to 0.11 of bpftrace do not tell the disk.
+    Biosnoop { has_disk: bool },
 }
 
 impl Head {
@@ -45,7 +45,8 @@ impl Head {
         };
         match words[..] {
             [name, ":", "count", "distribution"] => unit(name).map(Self::Bcc),
-            ["TIME(ms)", "DISK", "COMM", "PID", "LAT(ms)"] => Some(Self::Biosnoop),
+            ["TIME(ms)", "DISK", "COMM", "PID", "LAT(ms)"] => Some(Self::Biosnoop { has_disk: true }),
+            ["TIME(ms)", "COMM", "PID", "LAT(ms)"] => Some(Self::Biosnoop { has_disk: false }),
             _ => {
                 let name = line.strip_prefix('@')?.strip_suffix(':')?;
                 let (name, key) = name.split_once('[').unwrap_or((name, ""));
@@ -82,7 +83,7 @@ fn class(head: &Head, line: &str) -> Option<(f64, u64)> {
             // The last may have no end: `[64M, ...)`.
             Some((bound(end)?, count(rest)?))
         }
-        Head::Biosnoop => None,
+        Head::Biosnoop { .. } => None,
     }
 }
 
@@ -98,16 +99,9 @@ fn run_of(name: &str, classes: &BTreeMap<u64, u64>, program: &str) -> Option<Run
         "traced requests".into(),
         Metric::Iops,
     );
-    let mut seen = 0;
-    let lat_curve = classes
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(end, count)| {
-            seen += count;
-            LatencyPoint { pct: seen as f64 / requests as f64 * 100.0, lat_ns: *end }
-        })
-        .collect();
-    run.ops.total = OpSummary { requests, lat_curve, ..OpSummary::default() };
+    run.ops.total.requests = requests;
+    let classes: Vec<(u64, u64)> = classes.iter().map(|(end, requests)| (*end, *requests)).collect();
+    set_classes(&mut run.ops.total, &classes);
     run.settings.insert("measured by".into(), program.to_owned());
     Some(run)
 }
@@ -144,7 +138,9 @@ pub fn latency_tables(text: &str) -> Result<ForeignResults, ForeignError> {
             continue;
         }
         match &head {
-            Some(Head::Biosnoop) if !line.trim().is_empty() => snooped.line(number, line)?,
+            Some(Head::Biosnoop { has_disk }) if !line.trim().is_empty() => {
+                snooped.line(number, line, *has_disk)?;
+            }
             Some(head @ (Head::Bcc(unit) | Head::Bpftrace(unit, _))) => {
                 if let Some((end, requests)) = class(head, line) {
                     *classes.entry((end * *unit as f64) as u64).or_insert(0) += requests;
@@ -158,7 +154,8 @@ pub fn latency_tables(text: &str) -> Result<ForeignResults, ForeignError> {
     if runs.is_empty() {
         return Err(ForeignError::Empty);
     }
-    let program = if head == Some(Head::Biosnoop) { "biosnoop" } else { "biolatency" }.to_owned();
+    let program =
+        if matches!(head, Some(Head::Biosnoop { .. })) { "biosnoop" } else { "biolatency" }.to_owned();
     let runs = runs.into_iter().map(|run| ForeignRun { run, started_at_unix_ms: None }).collect();
     Ok(ForeignResults { title: "traced requests".into(), program, runs, notes: Vec::new() })
 }
@@ -174,12 +171,13 @@ struct Snooped {
 }
 
 impl Snooped {
-    fn line(&mut self, number: usize, line: &str) -> Result<(), ForeignError> {
+    fn line(&mut self, number: usize, line: &str, has_disk: bool) -> Result<(), ForeignError> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let parsed = || {
             // A command may have blanks.
             let (time, latency) = (words.first()?.parse().ok()?, words.last()?.parse().ok()?);
-            (words.len() >= 5).then(|| (time, words[1], latency))
+            let least = if has_disk { 5 } else { 4 };
+            (words.len() >= least).then(|| (time, if has_disk { words[1] } else { "" }, latency))
         };
         let Some((time_ms, disk, latency_ms)): Option<(u64, &str, u64)> = parsed() else {
             let shown: String = line.chars().take(60).filter(|c| !c.is_control()).collect();
@@ -207,7 +205,8 @@ impl Snooped {
                 total.iops = Iops(count * 1000.0 / window_ms as f64);
                 run.window_ns = window_ms.saturating_mul(1_000_000);
             }
-            run.settings.insert("lacks".into(), SNOOPED_LACKS.into());
+            let lacks = if disk.is_empty() { "; which disk it was" } else { "" };
+            run.settings.insert("lacks".into(), [SNOOPED_LACKS, lacks].concat());
             Some(run)
         })
     }
@@ -238,6 +237,15 @@ mod tests {
             ("vda (biolatency)", vec![(25.0, 256_000), (100.0, 512_000)])
         );
         assert_eq!((it.ops.total.requests, it.ops.total.lat_ns_p50, it.ops.total.iops.0), (40, 0, 0.0));
+        // Exports have the bins, and what is shown the classes.
+        let bins: Vec<(u64, u64)> = it.ops.total.lat_bins.iter().map(|it| (it.lat_ns, it.requests)).collect();
+        assert_eq!(bins, [(256_000, 10), (512_000, 30)]);
+        let options = crate::terminal::TerminalOptions { width: 80, colour: false };
+        let shown = crate::terminal::run(&it, options);
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        for row in [["0.256", "10", "25.00", "25.00"], ["0.512", "30", "75.00", "100.00"]] {
+            assert!(rows.iter().any(|it| **it == row), "{shown}");
+        }
         let it = run(BPFTRACE);
         let curve: Vec<(f64, u64)> = it.ops.total.lat_curve.iter().map(|it| (it.pct, it.lat_ns)).collect();
         assert_eq!(curve, [(5.0, 512_000), (30.0, 1_024_000), (100.0, 2_048_000)]);
@@ -253,6 +261,11 @@ mod tests {
         assert_eq!((it.ops.total.lat_ns_max, it.window_ns), (14_000_000, 16_000_000));
         let cut = latency_tables(&format!("{BIOSNOOP}627 nvme\n")).expect_err("cut").to_string();
         assert_eq!(cut, "line 6 is no request: '627 nvme'");
+        // Of old it does not tell the disk.
+        let old = BIOSNOOP.replace("DISK    ", "").replace("nvme0n1 ", "");
+        let it = run(&old);
+        assert_eq!((it.target.as_str(), it.ops.total.lat_ns_mean), ("storage (biosnoop)", 8e6));
+        assert!(it.settings["lacks"].ends_with("; which disk it was"), "{}", it.settings["lacks"]);
         assert!(!is_latency_table("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)"));
     }
 }

@@ -25,7 +25,8 @@ pub use iometer::{iometer, is_iometer};
 pub use latency::{is_latency_table, latency_tables};
 pub use others::{other_tool, others};
 
-use raidlab_workload::{OpSummary, RunResult};
+use crate::known::has_moved;
+use raidlab_workload::{LatencyBin, LatencyPoint, OpSummary, RunResult, Summaries};
 
 /// What a file of results holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,18 +98,43 @@ fn pooled(read: &OpSummary, write: &OpSummary) -> OpSummary {
     }
 }
 
-/// The percentiles that a run shows and a file may not have.
-fn missing_percentiles(op: &OpSummary) -> Option<String> {
-    let all = [
-        ("50", op.lat_ns_p50),
-        ("90", op.lat_ns_p90),
-        ("99", op.lat_ns_p99),
-        ("99.9", op.lat_ns_p999),
-        ("99.99", op.lat_ns_p9999),
-        ("99.999", op.lat_ns_p99999),
+/// Sets the distribution of a latency that is told in classes: their ends in nanoseconds, in rising order, with their requests.
+fn set_classes(summary: &mut OpSummary, classes: &[(u64, u64)]) {
+    let requests: u64 = classes.iter().map(|(_, requests)| requests).sum();
+    let mut seen = 0;
+    for (lat_ns, requests_in) in classes.iter().copied().filter(|(_, requests)| *requests > 0) {
+        seen += requests_in;
+        let pct = seen as f64 / requests as f64 * 100.0;
+        summary.lat_curve.push(LatencyPoint { pct, lat_ns });
+        summary.lat_bins.push(LatencyBin { lat_ns, requests: requests_in });
+    }
+}
+
+/// The percentiles that a run shows and a file may not have, as the notes of what it lacks: those of `total`, and whether reads and
+/// writes have them apart.
+fn missing_percentiles(ops: &Summaries) -> Vec<String> {
+    /// What it is called, and where it stands.
+    type Percentile = (&'static str, fn(&OpSummary) -> u64);
+    let all: [Percentile; 6] = [
+        ("50", |op| op.lat_ns_p50),
+        ("90", |op| op.lat_ns_p90),
+        ("99", |op| op.lat_ns_p99),
+        ("99.9", |op| op.lat_ns_p999),
+        ("99.99", |op| op.lat_ns_p9999),
+        ("99.999", |op| op.lat_ns_p99999),
     ];
-    let missing: Vec<&str> = all.iter().filter(|(_, ns)| *ns == 0).map(|(name, _)| *name).collect();
-    (op.requests > 0 && !missing.is_empty()).then(|| format!("percentiles {}", missing.join(", ")))
+    let has_apart = |of: fn(&OpSummary) -> u64| {
+        let mut moved = [&ops.read, &ops.write].into_iter().filter(|op| has_moved(op)).peekable();
+        moved.peek().is_some() && moved.all(|op| of(op) > 0)
+    };
+    let missing = all.into_iter().filter(|(_, of)| of(&ops.total) == 0);
+    let (apart, nowhere): (Vec<_>, Vec<_>) = missing.partition(|(_, of)| has_apart(*of));
+    let names = |of: &[Percentile]| {
+        let names: Vec<&str> = of.iter().map(|(name, _)| *name).collect();
+        (ops.total.requests > 0 && !names.is_empty()).then(|| format!("percentiles {}", names.join(", ")))
+    };
+    let apart = names(&apart).map(|names| format!("{names} of reads and writes together (each has its own)"));
+    apart.into_iter().chain(names(&nowhere)).collect()
 }
 
 #[cfg(test)]

@@ -181,7 +181,9 @@ fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
     );
     // Three quarters are 25 below the mean and a quarter 75 above it, each with a deviation of 5.
     assert!(near(run.ops.total.lat_ns_stddev, (0.75_f64 * (25.0 + 625.0) + 0.25 * (25.0 + 5625.0)).sqrt()));
-    assert!(run.settings["lacks"].contains("percentiles 50, 90"), "{}", run.settings["lacks"]);
+    let lacks = &run.settings["lacks"];
+    let apart = "percentiles 50, 99, 99.99 of reads and writes together (each has its own)";
+    assert!(lacks.contains(apart) && lacks.contains("percentiles 90, 99.9, 99.999"), "{lacks}");
     assert_eq!(
         (run.lines.len(), run.lines[0].bytes, run.iodepth),
         (2, 65_536, 3),
@@ -189,6 +191,43 @@ fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
     );
     assert_eq!(found.runs[1].run.ops.total.lat_ns_p50, 200, "one direction is both");
     assert!(found.notes[0].contains("2 of these jobs shared a group"), "{:?}", found.notes);
+}
+
+/// fio gives the total beside both with `unified_rw_reporting=both`.
+#[test]
+fn the_total_of_a_mix_is_the_files_own_where_it_has_one() {
+    let options = r#""rw": "randrw", "bs": "4k""#;
+    let mixed = fio_direction(400, 175.0).replace("\"99.000000\": 300", "\"99.000000\": 290");
+    let text = fio_file(&[("a", options, 300, 100)])
+        .replace("\"job_runtime\"", &format!("\"mixed\": {mixed}, \"job_runtime\""));
+    let run = fio(&text).unwrap().runs.swap_remove(0).run;
+    let p99 = [&run.ops.total, &run.ops.read, &run.ops.write].map(|it| (it.requests, it.lat_ns_p99));
+    assert_eq!(p99, [(400, 290), (300, 300), (100, 300)]);
+    assert!(!run.settings["lacks"].contains("together"), "{}", run.settings["lacks"]);
+}
+
+/// A file may have the rows of several runs below one head; only the first was kept.
+#[test]
+fn each_row_all_of_iometer_is_a_run() {
+    let rows: String = IOMETER_2006
+        .lines()
+        .filter(|line| line.starts_with("ALL"))
+        .map(|line| format!("{line}\r\n"))
+        .collect();
+    let second = rows.replace("64K read", "other").replace(",1600,0,-1", ",3200,0,-1");
+    let text = IOMETER_2006.replacen(
+        "'Time Stamp\r\n2007-03-01 10:00:10",
+        &(second + "'Time Stamp\r\n2007-03-01 10:00:10"),
+        1,
+    );
+    let found = iometer(&text).unwrap();
+    let told: Vec<_> = found
+        .runs
+        .iter()
+        .map(|it| (it.run.workload.as_str(), it.run.ops.total.requests, it.run.iodepth, it.run.lines.len()))
+        .collect();
+    assert_eq!(told, [("64K read", 1600, 12, 1), ("other", 3200, 0, 0)]);
+    assert!(found.runs[0].run.settings["lacks"].contains("time zone"));
 }
 
 #[test]

@@ -28,13 +28,15 @@ impl LatencyOf {
         }
     }
 
-    fn ms(self, series: &RunSeries, interval: usize) -> f64 {
+    /// None where the run's intervals do not tell it, as those of other programs need not.
+    fn ms(self, series: &RunSeries, interval: usize) -> Option<f64> {
         let columns = &series.total;
-        ns_to_ms(match self {
-            Self::Mean => columns.lat_ns_mean[interval],
-            Self::P99 => columns.lat_ns_p99[interval],
-            Self::Max => columns.lat_ns_max[interval],
-        })
+        let column = match self {
+            Self::Mean => &columns.lat_ns_mean,
+            Self::P99 => &columns.lat_ns_p99,
+            Self::Max => &columns.lat_ns_max,
+        };
+        column.get(interval).copied().map(ns_to_ms)
     }
 }
 
@@ -51,10 +53,10 @@ impl Panel<'_> {
     pub(super) fn rate_over_time(self, column: Column) -> Option<Chart> {
         let value = |series: &RunSeries, interval: usize| {
             let seconds = series.span_ns(interval).max(1) as f64 / 1e9;
-            match column {
+            Some(match column {
                 Column::MbPerS => series.total.bytes[interval] as f64 / 1e6 / seconds,
                 _ => series.total.requests[interval] as f64 / seconds,
-            }
+            })
         };
         let marks = self.lines_over_time(column.unit(), value);
         let what = format!(
@@ -74,7 +76,7 @@ impl Panel<'_> {
     }
 
     /// A line for each configuration with a run that lasted long enough.
-    fn lines_over_time(self, unit: &str, value: impl Fn(&RunSeries, usize) -> f64) -> Vec<Mark> {
+    fn lines_over_time(self, unit: &str, value: impl Fn(&RunSeries, usize) -> Option<f64>) -> Vec<Mark> {
         let line = |index: usize| {
             let run = self.matrix.shown(self.profile, index, self.side)?;
             let (series, count) = drawn(run)?;
@@ -83,13 +85,13 @@ impl Panel<'_> {
                 .middles_secs()
                 .take(count)
                 .enumerate()
-                .map(|(interval, at)| {
-                    let value = value(series, interval);
+                .filter_map(|(interval, at)| {
+                    let value = value(series, interval)?;
                     let hover = format!("{name}\n{} {unit}\n{} s", three_digits(value), three_digits(at));
-                    Point { x: at, y: value, hover, ..Point::default() }
+                    Some(Point { x: at, y: value, hover, ..Point::default() })
                 })
                 .collect();
-            Some(Mark::Line(Line { marker: None, ..self.line(index, points) }))
+            (!points.is_empty()).then(|| Mark::Line(Line { marker: None, ..self.line(index, points) }))
         };
         self.configurations().filter_map(line).collect()
     }

@@ -6,7 +6,7 @@ use raidlab_hardware::DriveHistory;
 use raidlab_planning::{
     Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray, default_history,
 };
-use raidlab_units::{ByteCount, NanoSpan, three_digits};
+use raidlab_units::{ByteCount, NanoSpan, counted, three_digits};
 
 /// From this factor on a reader wonders why a degraded array is faster than a whole one.
 const DOUBTFUL_GAIN: f64 = 1.02;
@@ -43,7 +43,7 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
     }
     parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
     parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
-    parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
+    parts.extend(needs.slots.map(|slots| format!("at most {}", counted(slots, "drive"))));
     parts.extend(needs.loss_per_year.map(|share| {
         format!("any data lost in a year with a chance of {} % at most", (share * 1e4).round() / 100.0)
     }));
@@ -98,13 +98,13 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());
     }
     lines.push(format!(
-        "{} candidates, {} of them rejected by arithmetic in {}; {} geometries left, of which {} were simulated, in {} runs.",
-        outcome.candidates,
+        "{}, {} of them rejected by arithmetic in {}; {} left, {} of them simulated, in {}.",
+        counted(outcome.candidates, "candidate"),
         outcome.rejected.values().sum::<u64>(),
         whole_seconds(outcome.arithmetic_secs),
-        outcome.kept,
+        counted(outcome.kept, "geometry"),
         outcome.others.len(),
-        outcome.simulated,
+        counted(outcome.simulated, "run"),
     ));
     lines.push(searched(outcome));
     let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {reason}"));
@@ -268,7 +268,7 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
     let currency = &order.prices.currency;
     let show = |value: f64| match it.need {
         Need::Usable => format!("{} TB", terabytes(ByteCount(value as u64))),
-        Need::Survive => format!("{value} failures survived"),
+        Need::Survive => format!("{} survived", counted(value as u64, "failure")),
         Need::Throughput if it.is_bytes => format!("{:.1} MB/s", value / 1e6),
         Need::Throughput => format!("{value:.0} requests/s"),
         Need::Latency => NanoSpan(value as u64).to_string(),

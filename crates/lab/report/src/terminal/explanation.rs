@@ -18,6 +18,10 @@ pub fn explanation(plan: &str, names: &[String], found: &Explanation, options: T
         text += &table(&header, 1, vec![rows], options);
         let meaning = "Off by: how far requests/s and mean latencies then are from the measured ones, on average over both and over the runs.\n";
         text += &broken(meaning, options.width);
+        if found.trials.iter().any(|trial| trial.at_bound) {
+            let meaning = "Bound: the search goes no further. What fits best lies beyond, so that this is no finding.\n";
+            text += &broken(meaning, options.width);
+        }
     }
     text += "\n";
     text += &broken(&verdict(found), options.width);
@@ -89,7 +93,7 @@ const fn name_of(cause: Cause) -> &'static str {
 fn trial(trial: &Trial) -> Vec<String> {
     vec![
         name_of(trial.change).to_owned(),
-        trial.times.map_or("as measured".to_owned(), times),
+        trial.times.map_or("as measured".to_owned(), times) + if trial.at_bound { " (bound)" } else { "" },
         format!("{:.1} %", trial.off_pct),
         if trial.explains { "yes" } else { "no" }.to_owned(),
     ]

@@ -3,7 +3,7 @@
 use super::TerminalOptions;
 use crate::document::{Block, render};
 use crate::network::{EXPLANATION, rows_of, sockets, traffic, zero_copy_note};
-use raidlab_units::NanoSpan;
+use raidlab_units::{NanoSpan, counted};
 use raidlab_workload::RunResult;
 
 /// Prints `runs`, all of them over networks.
@@ -11,11 +11,11 @@ pub(super) fn table(runs: &[RunResult], options: TerminalOptions) -> String {
     let rows = rows_of(runs);
     let Some((first, facts)) = rows.first() else { return String::new() };
     let about = format!(
-        "near: {}, {} processors; far: {}, {} processors; window {}; data from {}{}",
+        "near: {}, {}; far: {}, {}; window {}; data from {}{}",
         facts.near.host,
-        facts.near.machine.cpus,
+        counted(facts.near.machine.cpus, "processor"),
         facts.far.host,
-        facts.far.machine.cpus,
+        counted(facts.far.machine.cpus, "processor"),
         NanoSpan(first.window_ns),
         facts.source,
         if facts.nodelay { "; TCP_NODELAY" } else { "" }

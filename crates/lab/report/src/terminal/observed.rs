@@ -1,6 +1,6 @@
 //! What was seen of devices in use: a row for each, what their requests were like, and how far a workload is from that.
 
-use super::{TerminalOptions, printable, table};
+use super::{TerminalOptions, broken, printable, table};
 use crate::figures::three_digits;
 use raidlab_observe::{DeviceFigures, Distance, RequestFigures, Source};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -54,7 +54,9 @@ fn details(device: &ObservedDevice<'_>, options: TerminalOptions) -> String {
         return String::new();
     }
     let mut text = format!("\n{}\n", printable(&figures.device));
-    let mut line = |name: &str, words: String| text += &format!("  {name:<12} {}\n", printable(&words));
+    let mut line = |name: &str, words: String| {
+        text += &broken(&format!("  {name:<12} {}", printable(&words)), options.width);
+    };
     if let Some(file) = &device.file {
         line("holds", file.clone());
     }
@@ -162,9 +164,10 @@ fn distances(distances: &[Distance], options: TerminalOptions) -> String {
         vec![format!("{}, {}", it.of, it.unit), three_digits(it.seen_mean), three_digits(it.made_mean), far]
     };
     let rows = distances.iter().map(row).collect();
-    let head =
-        "\n  A workload like it, and how far it is (largest difference of the distributions, 0 to 1)\n";
-    head.to_owned() + &table(&["Of", "Seen, mean", "Workload", "Distance"], 1, vec![rows], options)
+    let head = "  A workload like it, and how far it is (largest difference of the distributions, 0 to 1)";
+    "\n".to_owned()
+        + &broken(head, options.width)
+        + &table(&["Of", "Seen, mean", "Workload", "Distance"], 1, vec![rows], options)
 }
 
 #[cfg(test)]
@@ -196,5 +199,7 @@ mod tests {
         assert_eq!(cells, ["sda", "100", "0.410", "100", "-", "4.00/-", "0.200", "20.0", "2.00/-"]);
         assert!(text.contains("  holds        /a\n") && text.contains("  not known "), "{text}");
         assert!(text.contains("rate, requests/s"), "{text}");
+        let narrow = observed(&[device], TerminalOptions { width: 80, colour: false });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
 }

@@ -3,6 +3,7 @@
 use super::{TerminalOptions, printable, wrapped};
 use crate::figures::{size, three_digits};
 use raidlab_advisor::risk::{EnduranceReport, FleetRisk, LossChance, RiskReport};
+use raidlab_units::counted;
 
 /// Prints the chances of an array, and of a fleet where there is one.
 pub fn risk(report: &RiskReport, options: TerminalOptions) -> String {
@@ -109,7 +110,11 @@ fn drawn_lines(report: &RiskReport) -> String {
 }
 
 fn fleet_lines(fleet: &FleetRisk) -> String {
-    let head = format!("\nA fleet of {} drives: {} arrays, in a year\n", fleet.drives, fleet.arrays);
+    let head = format!(
+        "\nA fleet of {}: {}, in a year\n",
+        counted(fleet.drives, "drive"),
+        counted(fleet.arrays, "array")
+    );
     let rows = [
         ("arrays that lose data, be it a sector", three_digits(fleet.losses_per_year)),
         ("  that are lost as a whole", three_digits(fleet.arrays_lost_per_year)),

@@ -9,12 +9,11 @@ use crate::figures::{
     three_digits,
 };
 use crate::known::{has_moved, is_missing_count};
-use raidlab_units::ByteCount;
-use raidlab_units::NanoSpan;
+use raidlab_units::{ByteCount, NanoSpan, counted};
 use raidlab_workload::{
     ActorFacts, ActorSummary, ArrayFacts, BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary,
-    LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OfferedLoad, OpSummary, PartGain, PartSummary,
-    RunResult, TargetResult, World,
+    LatencyBin, LatencyFigures, LatencySplit, LoadFacts, MachineLoad, OfferedLoad, OpSummary, PartGain,
+    PartSummary, RunResult, TargetResult, World,
 };
 
 /// Prints one run, the answer first: what it was, its figures and whether they hold, why they are so, its settings, its cost.
@@ -26,6 +25,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     let mut text =
         heading(&head, options) + "\n" + &broken(&(about(run) + &direction_lines(run)), options.width);
     let this = std::slice::from_ref(run);
+    text += &latency_classes(&run.ops.total, options);
     if run.streams.is_some() {
         text += &super::streams(this, &[], options);
     }
@@ -53,6 +53,28 @@ fn direction_lines(run: &RunResult) -> String {
         }
     }
     text + &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>()
+}
+
+/// Lines of classes at most; neighbours of more are taken together.
+const CLASSES_MAX: usize = 40;
+
+/// The classes of latencies where they are all that is known of these: traced ones, and those of Iometer, have no percentiles.
+fn latency_classes(summary: &OpSummary, options: TerminalOptions) -> String {
+    if summary.lat_bins.is_empty() || summary.lat_ns_p50 > 0 {
+        return String::new();
+    }
+    let all = summary.lat_bins.iter().map(|bin| bin.requests).sum::<u64>() as f64;
+    let mut seen = 0;
+    let row = |bins: &[LatencyBin]| {
+        let count = bins.iter().map(|bin| bin.requests).sum::<u64>();
+        seen += count;
+        let share = |count: u64| format!("{:.2}", count as f64 / all * 100.0);
+        let end_ns = bins.last().map_or(0, |bin| bin.lat_ns);
+        vec![three_digits(ns_to_ms(end_ns)), count.to_string(), share(count), share(seen)]
+    };
+    let rows = summary.lat_bins.chunks(summary.lat_bins.len().div_ceil(CLASSES_MAX)).map(row);
+    let header = ["latency up to, ms", "requests", "%", "% up to there"];
+    render([Block::table(Table::plain("", &header, 0).section(rows))], options)
 }
 
 /// The range of repeats.
@@ -177,14 +199,14 @@ fn target_line(part: &TargetResult) -> String {
     let failed =
         part.error.as_ref().map_or_else(String::new, |error| format!("; FAILED: {}", printable(error)));
     format!(
-        "  target {}  {} IOPS, {} MB/s; lat ms mean {}, p99 {}, max {}; {} errors{failed}\n",
+        "  target {}  {} IOPS, {} MB/s; lat ms mean {}, p99 {}, max {}; {}{failed}\n",
         printable(&part.target),
         known_text(total, total.iops.0),
         known_text(total, total.bytes_per_sec.mb_per_s()),
         known_text(total, total.lat_ns_mean / 1e6),
         latency_text(total, total.lat_ns_p99),
         latency_text(total, total.lat_ns_max),
-        total.errors
+        counted(total.errors, "error")
     )
 }
 
@@ -308,7 +330,9 @@ pub(super) fn about(run: &RunResult) -> String {
     if let Some(load) = &run.load {
         let (targets, workers, iodepth) = (load.targets, load.workers, load.iodepth_per_target);
         text += &format!(
-            "  {targets} targets x {workers} workers x iodepth {iodepth} = {} in flight\n",
+            "  {} x {} x iodepth {iodepth} = {} in flight\n",
+            counted(targets, "target"),
+            counted(workers, "worker"),
             load.iodepth_total()
         );
     }
@@ -353,12 +377,12 @@ fn bottleneck_lines(facts: &BottleneckFacts) -> String {
     let gain = |gain: &PartGain| format!("{} {:+.1} %", printable(&gain.part), gain.gain_pct);
     let gains: Vec<String> = facts.gains.iter().map(gain).collect();
     format!(
-        "  bottleneck: {}\n  {:.0} % faster or larger, each alone: {}; up to {:.1} % may be chance; {} runs of {} in all\n",
+        "  bottleneck: {}\n  {:.0} % faster or larger, each alone: {}; up to {:.1} % may be chance; {} of {} in all\n",
         printable(&facts.sentence()),
         facts.faster_pct,
         gains.join(", "),
         facts.chance_pct,
-        facts.runs,
+        counted(facts.runs, "run"),
         NanoSpan(facts.window_ns)
     )
 }
@@ -368,9 +392,9 @@ fn enclosure_lines(facts: &EnclosureFacts) -> String {
     let pct = |share: f64| format!("{:.1} %", share * 100.0);
     let line = |it: &raidlab_workload::ControllerFacts| {
         format!(
-            "  controller {}, {} volumes: busy processors {}, host link {}, member link {}\n",
+            "  controller {}, {}: busy processors {}, host link {}, member link {}\n",
             printable(&it.name),
-            it.volumes,
+            counted(it.volumes, "volume"),
             pct(it.processors_busy),
             pct(it.host_link_busy),
             pct(it.member_link_busy)
@@ -395,14 +419,14 @@ fn failover_lines(facts: &FailoverFacts) -> String {
         bytes => format!("up to {} of acknowledged data LOST", ByteCount(bytes)),
     };
     format!(
-        "  controller {} failed {} into the window: {} volumes {pause} ({} of it detection), {} requests retried, \
-         {} cache blocks restored from the mirror, {lost}\n  before the failure {}, after the pause {}\n",
+        "  controller {} failed {} into the window: {} {pause} ({} of it detection), {} retried, \
+         {} restored from the mirror, {lost}\n  before the failure {}, after the pause {}\n",
         printable(&facts.controller),
         NanoSpan(facts.after_ns),
-        facts.volumes,
+        counted(facts.volumes, "volume"),
         NanoSpan(facts.detection_ns),
-        facts.requests_retried,
-        facts.cache_blocks_restored,
+        counted(facts.requests_retried, "request"),
+        counted(facts.cache_blocks_restored, "cache block"),
         rate(facts.iops_before),
         rate(facts.iops_after)
     )
@@ -412,7 +436,7 @@ fn failover_lines(facts: &FailoverFacts) -> String {
 fn direction_line(name: &str, summary: &OpSummary) -> String {
     let ms = |ns: u64| latency_text(summary, ns);
     format!(
-        "  {name:<5} {} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {} requests, {} errors\n",
+        "  {name:<5} {} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {}, {}\n",
         known_text(summary, summary.iops.0),
         known_text(summary, summary.bytes_per_sec.mb_per_s()),
         ms(summary.lat_ns_min),
@@ -424,11 +448,11 @@ fn direction_line(name: &str, summary: &OpSummary) -> String {
         tail_text(summary, summary.lat_ns_p99999, ONE_IN[1]),
         ms(summary.lat_ns_max),
         if summary.requests == 0 && has_moved(summary) {
-            "-".to_owned()
+            "- requests".to_owned()
         } else {
-            summary.requests.to_string()
+            counted(summary.requests, "request")
         },
-        summary.errors
+        counted(summary.errors, "error")
     ) + &split_lines(summary.split.as_ref(), summary.requests)
 }
 
@@ -480,7 +504,9 @@ fn cost_line(run: &RunResult) -> String {
 fn machine_lines(machine: &MachineLoad) -> String {
     let pct = |share: f64| format!("{:.1} %", share * 100.0);
     let mut parts = Vec::new();
-    parts.extend(machine.cpu_busy.map(|share| format!("{} processors {} busy", machine.cpus, pct(share))));
+    parts.extend(
+        machine.cpu_busy.map(|share| format!("{} {} busy", counted(machine.cpus, "processor"), pct(share))),
+    );
     parts.extend(machine.cpu_system.map(|share| format!("{} in the kernel", pct(share))));
     parts.extend(machine.interrupts_per_sec.map(|rate| format!("{} interrupts/s", three_digits(rate))));
     let switches = machine.context_switches_per_sec;
@@ -489,11 +515,11 @@ fn machine_lines(machine: &MachineLoad) -> String {
         if parts.is_empty() { String::new() } else { format!("  machine  {}\n", parts.join("; ")) };
     if let Some(device) = &machine.device {
         text += &format!(
-            "  device {}  {} reads, {} writes, {} merges; {} in flight on average, {} of the time busy\n",
+            "  device {}  {}, {}, {}; {} in flight on average, {} of the time busy\n",
             printable(&device.name),
-            device.reads,
-            device.writes,
-            device.read_merges + device.write_merges,
+            counted(device.reads, "read"),
+            counted(device.writes, "write"),
+            counted(device.read_merges + device.write_merges, "merge"),
             three_digits(device.in_flight_mean),
             pct(device.utilisation)
         );

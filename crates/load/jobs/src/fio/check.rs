@@ -166,7 +166,8 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
             text.extend([format!("number_ios={most}\n")]);
         }
         text.extend([format!(
-            "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format=$jobname.$jobnum.$filenum\n"
+            "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format={}$jobnum.$filenum\n",
+            file_name(index)
         )]);
         // In bytes: where no file is there fio takes percents of the size.
         if jobs[index].offset_increment > 0 {
@@ -195,6 +196,11 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
     }
     end(&mut text, open);
     text
+}
+
+/// What the names of a job's files begin with. It is none of the job's own name, in which fio puts what `$jobnum` and `$filenum` stand for.
+fn file_name(job: usize) -> String {
+    format!("raidlab-job-{job}.")
 }
 
 /// Whether nobody says how long the job's file is.
@@ -341,8 +347,9 @@ impl FioTrial {
     /// Compares what fio wrote, a log for each job, with what is expected.
     pub fn compare(&self, logs: &[TrialLog]) -> Vec<Checked> {
         let mut all = Vec::new();
-        for (job, log) in self.jobs.iter().zip(logs) {
-            let by_clone = log.text.as_deref().map(|text| read_log(&job.name, text)).unwrap_or_default();
+        for (index, (job, log)) in self.jobs.iter().zip(logs).enumerate() {
+            let by_clone =
+                log.text.as_deref().map(|text| read_log(&file_name(index), text)).unwrap_or_default();
             for (clone, expected) in (0..).zip(&job.clones) {
                 let fio = by_clone.get(&clone).cloned().unwrap_or_default();
                 let differs = match expected.requests() {
@@ -362,15 +369,13 @@ impl FioTrial {
     }
 }
 
-/// The requests of each clone in a log of fio's, versions 2 and 3.
-fn read_log(job: &str, text: &str) -> BTreeMap<u32, Sequence> {
+/// The requests of each clone in a log of fio's, versions 2 and 3, by what the names of its files begin with.
+fn read_log(file: &str, text: &str) -> BTreeMap<u32, Sequence> {
     let mut all: BTreeMap<u32, Sequence> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with("fio version")) {
-        // Names of files may have blanks: they are the job's own.
-        let Some(at) = line.find(job) else { continue };
-        let rest = &line[at + job.len()..];
+        let Some((_, rest)) = line.split_once(file) else { continue };
         let mut words = rest.split_whitespace();
-        let number = words.next().and_then(|it| it.strip_prefix('.')?.split('.').next()?.parse::<u32>().ok());
+        let number = words.next().and_then(|it| it.split('.').next()?.parse::<u32>().ok());
         let Some(number) = number else { continue };
         let sequence = all.entry(number).or_default();
         let action = words.next().unwrap_or("");

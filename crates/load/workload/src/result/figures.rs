@@ -200,7 +200,8 @@ pub struct OpSummary {
     /// The distribution of total latency at the steps of [`CURVE_PCT`], for charts; empty when nothing was counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lat_curve: Vec<LatencyPoint>,
-    /// How many requests took how long, in bins at most 12.5 % wide; those without a request are left out.
+    /// How many requests took how long, in bins at most 12.5 % wide, or in the classes of another program; those without a request are
+    /// left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lat_bins: Vec<LatencyBin>,
     /// The two parts of total latency, where they were told apart.

@@ -16,6 +16,7 @@ use raidlab::{
 };
 use raidlab_report::terminal::{broken, table};
 use raidlab_store::RunSelector;
+use raidlab_units::counted;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,9 @@ pub(super) struct OwnArgs {
     /// Name of the new entry [default: that of the old one with -fitted]
     #[arg(long, value_name = "ID", requires_all = ["to", "out"])]
     id: Option<String>,
+    /// Write values at a bound of the search, too, and those that the runs do not tell
+    #[arg(long, requires_all = ["to", "out"])]
+    untold: bool,
     #[command(flatten)]
     place: DbArgs,
     /// Know the hardware in this file, too, or in all .toml files of this folder; may be repeated
@@ -185,6 +189,13 @@ fn as_text(found: &FitOfRuns, output: &Output) -> String {
         };
         text += &broken(&sentence, terminal.width);
     }
+    for figure in found.figures.iter().filter(|figure| figure.at_bound) {
+        let sentence = format!(
+            "The search of {}:{} ended at its bound, {}: what fits best lies beyond, or another figure is wrong.",
+            figure.entry, figure.key, figure.value
+        );
+        text += &broken(&sentence, terminal.width);
+    }
     let rows = found.runs.iter().flat_map(|run| {
         run.before.iter().zip(&run.after).enumerate().map(|(index, (before, after))| {
             let name = if index == 0 { run.name.clone() } else { String::new() };
@@ -197,23 +208,28 @@ fn as_text(found: &FitOfRuns, output: &Output) -> String {
     text += &table(&["Predicted", "figure", "before", "after"], 2, vec![rows], terminal);
     let _ = writeln!(
         text,
-        "\noff by {:.1} % on average before, {:.1} % after; {} simulations",
-        found.off_pct_before, found.off_pct_after, found.simulations
+        "\noff by {:.1} % on average before, {:.1} % after; {}",
+        found.off_pct_before,
+        found.off_pct_after,
+        counted(found.simulations, "simulation")
     );
     text
 }
 
 /// Writes the new entry.
 fn keep(args: &Args, found: &FitOfRuns, hardware: &OwnHardware, path: &Path) -> Result<(), Failure> {
-    let entries: Vec<&str> = {
-        let mut all: Vec<&str> = found.changes().map(|it| it.entry.as_str()).collect();
-        all.dedup();
-        all
-    };
+    let (changes, left_out): (Vec<&FittedTo>, Vec<&FittedTo>) =
+        found.changes().partition(|it| it.is_told() || args.own.untold);
+    for it in left_out {
+        let why = if it.at_bound { "lies at the bound of the search" } else { "is not told by these runs" };
+        remark(format_args!("not written: {}:{} = {} {why}; --untold writes it", it.entry, it.key, it.value));
+    }
+    let mut entries: Vec<&str> = changes.iter().map(|it| it.entry.as_str()).collect();
+    entries.dedup();
     let entry = match entries[..] {
         [entry] => entry,
         [] => {
-            remark(format_args!("no figure is better than it was: {} is not written", path.display()));
+            remark(format_args!("no figure was found that is better: {} is not written", path.display()));
             return Ok(());
         }
         _ => {
@@ -231,8 +247,9 @@ fn keep(args: &Args, found: &FitOfRuns, hardware: &OwnHardware, path: &Path) -> 
     let id = args.own.id.clone().unwrap_or_else(|| format!("{entry}-fitted"));
     let to = args.own.to.join(", ").replace(['"', '\\'], "");
     let set = hardware.changes.iter().filter(|change| change.entry == entry).cloned();
-    let fitted = found.changes().map(|figure| {
+    let fitted = changes.iter().map(|figure| {
         let range = match (&figure.low, &figure.high) {
+            _ if figure.at_bound => "at the bound of the search".to_owned(),
             (Some(low), Some(high)) => format!("{low} to {high} at 95 %"),
             _ => "those runs do not tell it from others".to_owned(),
         };

@@ -2,7 +2,8 @@
 
 use crate::output::Output;
 use raidlab_papers::{BeforeAfter, Fit, FittedFigure, FittedParameter, Residual};
-use raidlab_report::terminal::table;
+use raidlab_report::terminal::{broken, table};
+use raidlab_units::counted;
 
 /// Rows that were not fitted to and are shown: those that the fit changed most.
 const CHANGED_SHOWN: usize = 10;
@@ -11,11 +12,14 @@ const CHANGED_SHOWN: usize = 10;
 pub(super) fn of(found: &Fit, is_dry: bool, output: &Output) -> String {
     let mut text = numbers(found, output);
     text += &("\n".to_owned() + &residuals(found, output) + "\n");
-    text += &summaries(found);
+    let width = output.terminal().width;
+    text += &broken(&summaries(found), width);
     text += &check(found, output);
     let at_bound = found.parameters.iter().filter(|parameter| parameter.at_bound);
-    text.extend(at_bound.map(|it| format!("  at its bound: {}: {}\n", it.keys[0].entry, it.reason)));
-    text += &not_searched(found);
+    for it in at_bound {
+        text += &broken(&format!("  at its bound: {}: {}", it.keys[0].entry, it.reason), width);
+    }
+    text += &broken(&not_searched(found), width);
     if is_dry {
         text += "Nothing was searched and nothing is stored.\n";
     }
@@ -32,11 +36,12 @@ fn not_searched(found: &Fit) -> String {
     entries.map(line).collect()
 }
 
+const COLUMNS: &str = "Columns +5 % and -5 %: how much the objective rises, in thousandths, if the number is so much higher or lower.";
+
 fn numbers(found: &Fit, output: &Output) -> String {
     let rows = found.parameters.iter().flat_map(number).collect();
     let header = ["Figure", "Was", "Is", "Least", "Most", "+5 %", "-5 %"];
-    table(&header, 1, vec![rows], output.terminal())
-        + "Columns +5 % and -5 %: how much the objective rises, in thousandths, if the number is so much higher or lower.\n"
+    table(&header, 1, vec![rows], output.terminal()) + &broken(COLUMNS, output.terminal().width)
 }
 
 fn number(parameter: &FittedParameter) -> Vec<Vec<String>> {
@@ -75,11 +80,11 @@ fn digits(value: f64) -> String {
 
 fn summaries(found: &Fit) -> String {
     let text = format!(
-        "objective (mean of Huber's function of |ln(predicted / published)|): {:.4} before, {:.4} after, {} rounds, {} simulations{}\n",
+        "objective (mean of Huber's function of |ln(predicted / published)|): {:.4} before, {:.4} after, {}, {}{}\n",
         found.objective_before,
         found.objective_after,
-        found.rounds,
-        found.simulations,
+        counted(found.rounds, "round"),
+        counted(found.simulations, "simulation"),
         if found.stopped { ", stopped" } else { "" }
     );
     let text = text + &summary("fitted rows", &found.fitted);

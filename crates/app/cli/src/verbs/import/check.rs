@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer};
 use crate::schema::Form;
 use raidlab_jobs::{Checked, FioTrial, TrialLog, fio_trial};
+use raidlab_units::counted;
 use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
@@ -58,7 +59,7 @@ fn run_fio(args: &FioArgs, trial: &FioTrial, folder: &Path) -> Result<String, Fa
 
 fn as_text(version: &str, checked: &[Checked]) -> String {
     let line = |it: &Checked| match &it.differs {
-        None => format!("{}: {} requests as {version} makes them\n", it.job, it.requests),
+        None => format!("{}: {} as {version} makes them\n", it.job, counted(it.requests, "request")),
         Some(differs) => format!("{differs}\n"),
     };
     checked.iter().map(line).collect()

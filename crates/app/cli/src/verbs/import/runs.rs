@@ -9,6 +9,7 @@ use raidlab_report::import::{
     ForeignResults, fio, iometer, is_fio, is_iometer, is_latency_table, latency_tables, other_tool, others,
 };
 use raidlab_store::{Archive, ForeignStudy, RunFilter, Store};
+use raidlab_units::counted;
 use raidlab_workload::RunResult;
 use raidlab_worlds::as_text;
 use serde::Serialize;
@@ -46,7 +47,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let imported = store.take_in(&archive).map_err(Failure::run)?;
         if !output.is_json() {
             let (new, known) = (imported.runs.len(), imported.known);
-            let new = if new == 1 { "1 run is new".to_owned() } else { format!("{new} runs are new") };
+            let new = format!("{} {} new", counted(new as u64, "run"), if new == 1 { "is" } else { "are" });
             let known = if known == 1 {
                 "1 was there already".to_owned()
             } else {

@@ -5,11 +5,10 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
 use crate::schema::Form;
 use raidlab_trace::{
-    BinaryTrace, BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary,
-    WaitMeaning,
+    BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary, WaitMeaning,
 };
-use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import, trace_text};
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import};
+use raidlab_units::{ByteCount, NanoSpan, counted, three_digits};
 use raidlab_worlds::as_text;
 use serde::Serialize;
 use std::fs::File;
@@ -68,30 +67,19 @@ fn time_unit(text: &str) -> Result<TimeUnit, String> {
         .ok_or_else(|| format!("'{text}' is none of {}", TimeUnit::ALL.map(TimeUnit::name).join(", ")))
 }
 
-/// A format by its name, or none for `auto`; binary ones are read as lines of a format of text.
+/// A format by its name, or none for `auto`; blktrace has a mark by which it is known.
 #[derive(Clone, Copy, Debug)]
-struct AskedFormat {
-    text: Option<TraceFormat>,
-    binary: Option<BinaryTrace>,
-}
-
-/// What `oracleGeneral` is called here; it has no mark by which it could be known.
-const ORACLE_GENERAL: &str = "oracle-general";
+struct AskedFormat(Option<TraceFormat>);
 
 impl FromStr for AskedFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" | "blktrace" => Ok(Self { text: None, binary: None }),
-            ORACLE_GENERAL => {
-                Ok(Self { text: Some(TraceFormat::OracleGeneral), binary: Some(BinaryTrace::OracleGeneral) })
-            }
-            name => name
-                .parse()
-                .map(|format| Self { text: Some(format), binary: None })
-                .map_err(|error| format!("{error}, blktrace, auto")),
+        if ["auto", "blktrace"].contains(&text) {
+            return Ok(Self(None));
         }
+        let known = text.parse().map_err(|error| format!("{error}, blktrace, auto"))?;
+        Ok(Self(Some(known)))
     }
 }
 
@@ -111,16 +99,13 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         time_unit: args.time_unit,
     };
     let (input, name) = open(&args.file)?;
-    let cannot =
-        |error: io::Error| Failure::input(anyhow::Error::new(error).context(format!("cannot read {name}")));
-    let input = trace_text(input, args.format.binary).map_err(cannot)?;
-    let imported = import(input, &name, args.format.text, options, args.output.as_deref())
+    let imported = import(input, &name, args.format.0, options, args.output.as_deref())
         .map_err(|error| other_kind(&args.file, &error).unwrap_or_else(|| failure(error)))?;
     if output.is_json() {
         let TraceMeta { source, start_ns, out_of_order, summary, .. } = &imported.meta;
         print_answer(&TraceAnswer {
             source,
-            format: imported.format.name(),
+            format: imported.format,
             lines: imported.lines,
             start_ns: *start_ns,
             out_of_order: *out_of_order,
@@ -215,14 +200,15 @@ fn warnings(meta: &TraceMeta) -> Vec<String> {
 /// The summary, a figure to a line.
 fn in_words(imported: &Imported) -> String {
     let TraceMeta { source, summary, .. } = &imported.meta;
-    let mut lines = vec![format!("{source}: {} lines, format {}", imported.lines, imported.format)];
+    let mut lines =
+        vec![format!("{source}: {}, format {}", counted(imported.lines, "line"), imported.format)];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<13} {text}"));
     let TraceSummary { requests, reads, writes, flushes, trims, zeroes, .. } = summary;
-    let zeroes = if *zeroes > 0 { format!(", {zeroes} writes of zeroes") } else { String::new() };
-    add(
-        "requests",
-        format!("{requests}: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims{zeroes}"),
-    );
+    let kinds = [(*reads, "read"), (*writes, "write"), (*flushes, "flush"), (*trims, "trim")];
+    let kinds = kinds.map(|(count, noun)| counted(count, noun)).join(", ");
+    let zeroes =
+        if *zeroes > 0 { format!(", {} of zeroes", counted(*zeroes, "write")) } else { String::new() };
+    add("requests", format!("{requests}: {kinds}{zeroes}"));
     if let Some(pct) = summary.read_pct() {
         add("reads", format!("{pct:.1} % of reads and writes"));
     }
@@ -234,7 +220,7 @@ fn in_words(imported: &Imported) -> String {
     add("span", NanoSpan(summary.span_ns).to_string());
     if let Some(rate) = summary.requests_per_sec() {
         let most = summary.requests_per_sec_max;
-        add("arrivals", format!("{rate:.1} requests/s, at most {most} in a second"));
+        add("arrivals", format!("{} requests/s, at most {most} in a second", three_digits(rate)));
     }
     let at_least = if summary.footprint_is_at_least { "at least " } else { "" };
     add("footprint", format!("{at_least}{}", ByteCount(summary.footprint_bytes)));
@@ -244,9 +230,9 @@ fn in_words(imported: &Imported) -> String {
         add("response", format!("{} mean, as traced", NanoSpan(mean as u64)));
     }
     for (number, device) in summary.devices.iter().enumerate() {
-        let (reads, writes, end) = (device.reads, device.writes, ByteCount(device.end_bytes));
-        lines
-            .push(format!("  device {number}: {}, {reads} reads, {writes} writes, up to {end}", device.name));
+        let (reads, writes) = (counted(device.reads, "read"), counted(device.writes, "write"));
+        let end = ByteCount(device.end_bytes);
+        lines.push(format!("  device {number}: {}, {reads}, {writes}, up to {end}", device.name));
     }
     lines.join("\n")
 }

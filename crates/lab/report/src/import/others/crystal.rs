@@ -11,7 +11,7 @@
 //! say: their number stays empty. A file ends with the lines `Date` and `OS`.
 
 use super::super::ForeignError;
-use super::{Direction, Test, bytes_of, figure, number_in, unix_ms};
+use super::{Direction, Test, bytes_of, figure, number_in, stamp};
 
 /// What was asked, of a line of either form.
 struct Asked {
@@ -108,7 +108,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let (mut tests, mut section, mut version) = (Vec::new(), "", String::new());
     let mut is_whole = false;
     let dated = text.lines().find_map(|line| line.trim().strip_prefix("Date")?.trim().strip_prefix(':'));
-    let started_at_unix_ms = dated.and_then(unix_ms);
+    let start = dated.and_then(stamp);
     for (index, line) in text.lines().map(str::trim).enumerate() {
         if let Some((_, rest)) = line.split_once("CrystalDiskMark ") {
             rest.split_whitespace().next().unwrap_or("").clone_into(&mut version);
@@ -123,7 +123,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             continue;
         }
         let test = test_of(line, index + 1, section)?;
-        tests.push(Test { version: version.clone(), started_at_unix_ms, ..test });
+        tests.push(Test { version: version.clone(), start: start.clone(), ..test });
     }
     if !tests.is_empty() && !is_whole {
         return Err(ForeignError::Malformed(

@@ -7,7 +7,7 @@
 //! Several targets are lines of one run, with the shares that were measured. Left out: single threads, and the latencies of single targets.
 
 use super::super::ForeignError;
-use super::{Direction, Test, figure, unix_ms};
+use super::{Direction, Test, figure, stamp};
 use raidlab_workload::AccessLine;
 
 /// What stands between `<name>` and `</name>`, one after the other, whatever attributes it has; elements of one name are not nested in
@@ -156,7 +156,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             write: direction("Write", "WriteLatencyStdev"),
             all: direction("Total", "LatencyStdev"),
             // Of the first span; others follow one after the other.
-            started_at_unix_ms: first(text, "RunTime").and_then(unix_ms).filter(|_| index == 0),
+            start: first(text, "RunTime").and_then(stamp).filter(|_| index == 0),
             lacks: if targets.len() > 1 { vec!["latencies of each target"] } else { Vec::new() },
             lines,
             ..Test::default()

@@ -2,7 +2,7 @@
 //! columns `rwmix read ...` beside the others, which are of their writes then.
 
 use super::super::ForeignError;
-use super::{Direction, Test, bytes_of, figure, rate, unix_ms};
+use super::{Direction, Test, bytes_of, figure, rate, stamp};
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -47,7 +47,7 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             iodepth: number("threads").map(|threads| (threads * each * hosts) as u32),
             block_bytes: cell("block size").and_then(bytes_of),
             random_pct: Some(if is_set("random") { 100 } else { 0 }),
-            started_at_unix_ms: cell("ISO date").and_then(unix_ms),
+            start: cell("ISO date").and_then(stamp),
             ..Test::default()
         };
         let operation = operation.to_ascii_lowercase();

@@ -19,7 +19,7 @@ mod vdbench;
 use super::{ForeignError, ForeignResults, ForeignRun, figure, pooled, target_of};
 use crate::known::has_moved;
 use raidlab_units::{BytesPerSec, Iops};
-use raidlab_workload::{AccessLine, Metric, OpSummary, RunResult, World};
+use raidlab_workload::{AccessLine, Metric, OpSummary, RunResult, RunSeries, World};
 
 /// A reader of one tool's results.
 type Reader = fn(&str) -> Result<Vec<Test>, ForeignError>;
@@ -74,8 +74,10 @@ struct Test {
     together: Option<Direction>,
     /// What was asked, where it is more than one line.
     lines: Vec<AccessLine>,
-    /// When it began, in milliseconds since 1970, as its clock had it.
-    started_at_unix_ms: Option<u64>,
+    /// When it began.
+    start: Option<Stamp>,
+    /// The course over time, where it is told.
+    series: Option<Box<RunSeries>>,
     /// What else is not told of it.
     lacks: Vec<&'static str>,
 }
@@ -108,7 +110,10 @@ pub fn others(text: &str) -> Result<ForeignResults, ForeignError> {
     let runs: Vec<ForeignRun> = tests
         .iter()
         .filter(|test| test.read.has_moved() || test.write.has_moved())
-        .map(|test| ForeignRun { run: test.run(&program), started_at_unix_ms: test.started_at_unix_ms })
+        .map(|test| ForeignRun {
+            run: test.run(&program),
+            started_at_unix_ms: test.start.as_ref().map(|it| it.unix_ms),
+        })
         .collect();
     if runs.is_empty() {
         return Err(ForeignError::Empty);
@@ -127,7 +132,9 @@ impl Test {
         };
         let target = target_of(&self.target, program);
         let mut run = RunResult::unmeasured(World::Measured, target, self.name.clone(), metric);
-        let mut lacks = vec!["the course over time"];
+        let mut lacks = Vec::new();
+        run.series = self.series.as_deref().cloned();
+        lacks.extend(run.series.is_none().then_some("the course over time"));
         run.window_ns = (self.seconds.unwrap_or(0.0) * 1e9) as u64;
         run.cost.wall_ns = run.window_ns;
         run.iodepth = self.iodepth.unwrap_or(0);
@@ -149,7 +156,11 @@ impl Test {
         }
         if run.ops.total.lat_ns_p99 == 0 {
             let has_others = !self.all.percentiles_ms.is_empty();
-            lacks.push(if has_others { "the 99th percentile" } else { "percentiles" });
+            lacks.push(match (has_others, is_any(|it| it.lat_ns_p99 == 0)) {
+                (true, _) => "the 99th percentile",
+                (false, true) => "percentiles",
+                (false, false) => "percentiles of reads and writes together (each has its own)",
+            });
         } else if is_any(|it| it.lat_ns_p99 == 0) {
             lacks.push("percentiles of reads and writes apart");
         }
@@ -159,6 +170,7 @@ impl Test {
         }
         lacks.extend(self.seconds.is_none().then_some("the length of the run"));
         lacks.extend(&self.lacks);
+        lacks.extend(self.start.as_ref().and_then(|start| start.lacks.as_deref()));
         // Runs keep no others.
         for (pct, ms) in self.all.percentiles_ms.iter().filter(|(pct, _)| *pct == 95.0) {
             run.settings.insert(format!("{pct}th percentile of the latency"), format!("{ms} ms"));
@@ -273,26 +285,78 @@ fn rate(text: &str, column: &str, line: usize) -> Result<f64, ForeignError> {
     figure(text).ok_or_else(wrong)
 }
 
-/// A date and a time as milliseconds since 1970: `2021/12/15 10:00:00`, `2026-11-28T20:00:00.000+0100`, `12/22/2021-09:55:04-CST`. Without a
-/// zone in numbers it is taken for UTC.
-fn unix_ms(text: &str) -> Option<u64> {
-    let numbers: Vec<&str> =
-        text.trim().split(|c: char| !c.is_ascii_digit()).filter(|it| !it.is_empty()).collect();
+/// When something was, as a clock had it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Stamp {
+    /// Milliseconds since 1970.
+    unix_ms: u64,
+    /// What is not known of it, as the note of what a run lacks.
+    lacks: Option<String>,
+}
+
+/// Names of time zones that stand for one offset wherever they are written, in minutes. `CST`, `IST` or `BST` are several.
+const ZONES: [(&str, i64); 22] = [
+    ("UTC", 0),
+    ("GMT", 0),
+    ("Z", 0),
+    ("WET", 0),
+    ("WEST", 60),
+    ("CET", 60),
+    ("MEZ", 60),
+    ("CEST", 120),
+    ("MESZ", 120),
+    ("EET", 120),
+    ("EEST", 180),
+    ("MSK", 180),
+    ("HKT", 480),
+    ("JST", 540),
+    ("KST", 540),
+    ("EDT", -240),
+    ("CDT", -300),
+    ("MDT", -360),
+    ("PDT", -420),
+    ("PST", -480),
+    ("AEST", 600),
+    ("AEDT", 660),
+];
+
+/// A date and a time: `2021/12/15 10:00:00`, `2026-11-28T20:00:00.000+0100`, `12/22/2021-09:55:04-CET`, `2021/12/15 10:00:00 UTC`. Without a zone
+/// that is known it is taken for UTC, which is said.
+fn stamp(text: &str) -> Option<Stamp> {
+    let text = text.trim();
+    let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|it| !it.is_empty()).collect();
     let part = |at: usize| numbers.get(at).and_then(|it| it.parse::<u32>().ok());
     let [year, month, day] = if numbers.first()?.len() == 4 { [0, 1, 2] } else { [2, 0, 1] };
     let year = i32::try_from(part(year)?).ok()?;
     let date = chrono::NaiveDate::from_ymd_opt(year, part(month)?, part(day)?)?;
     let local = date.and_hms_opt(part(3)?, part(4)?, part(5).unwrap_or(0))?.and_utc().timestamp_millis();
-    // Behind the time, the zone as hours and minutes.
+    // Behind the time, the zone: hours and minutes, or a name.
     let time = text.find(':').map_or("", |at| &text[at..]);
-    let (zone, sign) = match time.rsplit_once('+') {
-        Some((_, zone)) => (zone, 1),
-        None => (time.rsplit_once('-').map_or("", |(_, zone)| zone), -1),
+    let zone = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.').trim();
+    let name = zone.trim_start_matches('-');
+    let known = ZONES.iter().find(|(of, _)| *of == name).map(|(_, minutes)| *minutes);
+    let minutes = known.or_else(|| minutes_of(zone));
+    let lacks = minutes.is_none().then(|| {
+        let shown: String = name.chars().take(20).filter(|c| !c.is_control()).collect();
+        let told = if shown.is_empty() { String::new() } else { format!("'{shown}' stands for several; ") };
+        format!("the time zone of its start ({told}its clock is taken for UTC)")
+    });
+    let unix_ms = u64::try_from(local - minutes.unwrap_or(0) * 60_000).ok()?;
+    Some(Stamp { unix_ms, lacks })
+}
+
+/// A zone as hours and minutes, `+0100` or `GMT-05:30`, in minutes.
+fn minutes_of(zone: &str) -> Option<i64> {
+    let zone = zone.trim_start_matches("-GMT").trim_start_matches("GMT");
+    let (sign, digits) = match zone.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
     };
-    let digits: String = zone.chars().filter(char::is_ascii_digit).collect();
-    let number = |from: usize| digits.get(from..from + 2).map_or(Some(0), |it| it.parse::<i64>().ok());
-    let offset_ms = sign * (number(0)? * 60 + number(2)?) * 60_000;
-    u64::try_from(local - offset_ms).ok()
+    let digits = digits.replace(':', "");
+    let number = |from: usize| digits.get(from..from + 2)?.parse::<i64>().ok();
+    let minutes = if digits.len() == 2 { 0 } else { number(2)? };
+    Some(sign * (number(0)? * 60 + minutes))
 }
 
 /// The first number in `text`.

@@ -155,6 +155,73 @@ fn each_tool_is_read_as_it_means_it() {
     }
 }
 
+/// The rows of its intervals are the course; their times, or columns of their own, are the length.
+#[test]
+fn vdbench_tells_length_and_course() {
+    let average = VDBENCH.lines().last().unwrap();
+    let rows = |times: [&str; 3]| -> String {
+        let interval = |(number, time): (usize, &str)| {
+            format!(
+                "{time} x rd1 {number} max {number}000.00 7.81 8192 75.00 1.{number} 0.9 1.2 9.{number} 8.0 9.0 8192 16 70 100 50407\n"
+            )
+        };
+        (1..).zip(times).map(interval).collect()
+    };
+    let head = VDBENCH.lines().nth(2).unwrap();
+    let run = |text: &str| runs(text).runs.remove(0).run;
+    for times in
+        [["12:00:01.003", "12:00:06.001", "12:00:11.002"], ["23:59:57.0", "00:00:02.0", "00:00:07.0"]]
+    {
+        let run = run(&format!("{head}\n{}{average}\n", rows(times)));
+        assert_eq!((run.window_ns, run.ops.total.requests), (10_000_000_000, 20_000));
+        let series = run.series.expect("rows of intervals");
+        assert_eq!((series.interval_ns, &series.total.requests[..]), (5_000_000_000, &[10_000, 15_000][..]));
+        assert_eq!((&series.total.lat_ns_mean[..], series.read.len()), (&[1_200_000, 1_300_000][..], 0));
+        let lacks = &run.settings["lacks"];
+        assert!(!lacks.contains("course") && !lacks.contains("length of the run"), "{lacks}");
+    }
+    for (column, value) in [("interval", "2"), ("elapsed", "6")] {
+        let text = format!("{head} {column}\n{average} {value}\n");
+        let run = run(&text);
+        assert_eq!((run.window_ns, run.series), (4_000_000_000, None), "{column}");
+    }
+    // A row is missing: the length is known, and the course is not.
+    let cut = rows(["12:00:01.003", "12:00:06.001", "12:00:11.002"])
+        .lines()
+        .step_by(2)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let run = run(&format!("{head}\n{cut}\n{average}\n"));
+    assert_eq!((run.window_ns, run.series), (10_000_000_000, None));
+}
+
+/// A name of a zone was read as UTC in silence.
+#[test]
+fn a_clock_without_a_known_zone_is_said() {
+    let ten = 1_639_562_400_000;
+    let hour = 3_600_000;
+    for (text, at, lacks) in [
+        ("12/15/2021-10:00:00-CEST", ten - 2 * hour, None),
+        ("12/15/2021-10:00:00-CET", ten - hour, None),
+        ("12/15/2021-10:00:00-PDT", ten + 7 * hour, None),
+        (
+            "12/15/2021-10:00:00-CST",
+            ten,
+            Some("the time zone of its start ('CST' stands for several; its clock is taken for UTC)"),
+        ),
+        ("12/15/2021-10:00:00-GMT+05:30", ten - 5 * hour - hour / 2, None),
+        ("2021-12-15T10:00:00.000-0800", ten + 8 * hour, None),
+        ("2021/12/15 10:00:00 UTC", ten, None),
+        ("2021-12-15T10:00:00Z", ten, None),
+        ("2021/12/15 10:00:00", ten, Some("the time zone of its start (its clock is taken for UTC)")),
+    ] {
+        let expected = Stamp { unix_ms: at, lacks: lacks.map(str::to_owned) };
+        assert_eq!(stamp(text), Some(expected), "{text}");
+    }
+    let run = runs(&VDBENCH.replace(" x rd1 1 ", " 12/15/2021-10:00:00-CST rd1 1 ")).runs.remove(0).run;
+    assert!(run.settings["lacks"].contains("'CST'"), "{}", run.settings["lacks"]);
+}
+
 /// sysbench's latency is that of reads, writes and flushes together.
 #[test]
 fn flushes_of_sysbench_are_kept_and_their_latency_is_none_of_reads() {
@@ -279,7 +346,7 @@ fn a_run_starts_when_its_file_says() {
     assert_eq!(at(&dated), [Some(1_639_562_400_000)]);
     assert_eq!(
         at(&VDBENCH.replace(" x rd1 1 ", " 12/15/2021-10:00:00-CET rd1 1 ")),
-        [Some(1_639_562_400_000)]
+        [Some(1_639_558_800_000)]
     );
     for text in [DISKSPD, VDBENCH, SYSBENCH, SYSBENCH_04] {
         assert_eq!(at(text), [None]);

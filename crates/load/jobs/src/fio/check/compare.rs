@@ -1,6 +1,7 @@
 //! Two sequences of requests: what differs between them.
 
 use super::{Asked, Bounds, Sequence};
+use raidlab_units::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Standard errors that shares may differ by.
@@ -67,8 +68,8 @@ fn counts(fio: &Sequence, ours: &Sequence) -> Option<String> {
     };
     if differs {
         return Some(format!(
-            "fio makes {} requests of {} bytes, and this {} of {}",
-            theirs.len(),
+            "fio makes {} of {} bytes, and this {} of {}",
+            counted(theirs.len() as u64, "request"),
             bytes(theirs),
             own.len(),
             bytes(own)
@@ -76,7 +77,7 @@ fn counts(fio: &Sequence, ours: &Sequence) -> Option<String> {
     }
     // The last of them may come behind the last request, or not.
     (fio.flushes.abs_diff(ours.flushes) > 1)
-        .then(|| format!("fio flushes {} times, and this {} times", fio.flushes, ours.flushes))
+        .then(|| format!("fio makes {}, and this {}", counted(fio.flushes, "flush"), ours.flushes))
 }
 
 /// Whether two shares of so many differ by more than chance.
@@ -91,7 +92,13 @@ fn directions(theirs: &[Asked], own: &[Asked]) -> Option<String> {
     let reads = |requests: &[Asked]| (requests.iter().filter(|it| it.is_read).count(), requests.len());
     let (fio, ours) = (reads(theirs), reads(own));
     apart(fio, ours).then(|| {
-        format!("{} of {} requests of fio are reads, and {} of {} here", fio.0, fio.1, ours.0, ours.1)
+        format!(
+            "{} of {} of fio are reads, and {} of {} here",
+            fio.0,
+            counted(fio.1 as u64, "request"),
+            ours.0,
+            ours.1
+        )
     })
 }
 

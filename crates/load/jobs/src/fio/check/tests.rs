@@ -9,8 +9,10 @@ fn checked(job: &str, log: &str) -> Vec<Checked> {
 }
 
 fn log(requests: &[(&str, u64, u64)]) -> String {
-    let line = |(action, offset, bytes): &(&str, u64, u64)| format!("1 a.0.0 {action} {offset} {bytes}\n");
-    "fio version 3 iolog\n1 a.0.0 add\n2 a.0.0 open\n".to_owned()
+    let line = |(action, offset, bytes): &(&str, u64, u64)| {
+        format!("1 raidlab-job-0.0.0 {action} {offset} {bytes}\n")
+    };
+    "fio version 3 iolog\n1 raidlab-job-0.0.0 add\n2 raidlab-job-0.0.0 open\n".to_owned()
         + &requests.iter().map(line).collect::<String>()
 }
 
@@ -20,8 +22,8 @@ fn a_job_for_fio_opens_nothing_and_asks_the_same() {
                 [b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n";
     let trial = fio_trial("a.fio", text, Surroundings::NONE, "/logs").expect("it can be imported");
     let expected = "[global]\n[a]\nrw=read\nbs=4k ; four\nsize=1m\nioengine=null\nwrite_iolog=/logs/0\n\
-                    filename_format=$jobname.$jobnum.$filenum\n[b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n\
-                    ioengine=null\nwrite_iolog=/logs/1\nfilename_format=$jobname.$jobnum.$filenum\nfilesize=16777216\n";
+                    filename_format=raidlab-job-0.$jobnum.$filenum\n[b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n\
+                    ioengine=null\nwrite_iolog=/logs/1\nfilename_format=raidlab-job-1.$jobnum.$filenum\nfilesize=16777216\n";
     assert_eq!((trial.job_file.as_str(), trial.logs()), (expected, 2));
 }
 
