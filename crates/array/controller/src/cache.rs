@@ -105,6 +105,10 @@ impl CacheEngine {
 
     /// Slots that are dirty or being destaged.
     #[inline]
+    pub(crate) fn dirty_blocks(&self) -> u64 {
+        self.slots.dirty_blocks()
+    }
+
     pub(crate) const fn dirty_count(&self) -> u32 {
         self.slots.dirty_count()
     }

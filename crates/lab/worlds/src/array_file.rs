@@ -221,7 +221,9 @@ impl ArrayFile {
     /// # Errors
     /// [`ArrayFileError::Toml`] names line and key.
     pub fn parse(name: &str, text: &str) -> Result<Self, ArrayFileError> {
-        Ok(toml_file::parse(name, text, SCHEMA)?)
+        let file = toml_file::parse(name, text, SCHEMA)?;
+        toml_file::check_times(name, text, &["flush-after"])?;
+        Ok(file)
     }
 
     /// Puts the drives of `catalog` that the array is made of in the condition that the file or the user says, if any. A drive
