@@ -143,8 +143,8 @@ def test_arrays_that_differ_in_a_setting_have_targets_of_their_own():
 def test_whole_numbers_of_numpy_are_whole_numbers():
     import numpy
 
-    mine = array(members=numpy.int64(4), cache={"flush-start-pct": numpy.uint8(60)})
-    assert mine == array(cache={"flush-start-pct": 60})
+    mine = array(members=numpy.int64(4), cache={"flush-start-pct": numpy.uint8(90)})
+    assert mine == array(cache={"flush-start-pct": 90})
     runs = raidlab.simulate(mine, "streaming", numpy.array([1, 2]), seed=numpy.int32(1), threads=numpy.int64(1), **SHORT)
     assert [run.iodepth for run in runs] == [1, 2]
 

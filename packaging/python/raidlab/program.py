@@ -104,7 +104,7 @@ def program() -> str:
 
 NOT_ASKED = {
     "help": "docs/reference.md lists the options, and help(raidlab.{0}) says how they are written",
-    "json": "an answer is a dictionary as --json has it, without being asked",
+    "json": "an answer is a dictionary of all figures, without being asked",
     "report": "the answer has its report: {0}(...).save_html(path)",
     "version": "raidlab.__version__ has it",
 }
@@ -172,7 +172,8 @@ def _asked(
         with ShareBar(verb, progress) as bar:
             done = _ended(command, Path(folder), leader, bar)
         if done.code not in (0, BOUND_MISSED):
-            raise RaidlabError(_told(done.err, verb, {**_POSITIONAL.get(verb, {}), **options}))
+            given = {name: words[0] if len(words) == 1 else words for name in _POSITIONAL.get(verb, {}).values() if words}
+            raise RaidlabError(_told(done.err, verb, {**given, **options}))
         answer = Answer(json.loads(done.out))
         if report.is_file():
             answer.page = report.read_text(encoding="utf-8")
@@ -212,7 +213,7 @@ def _ended(command: list[str], folder: Path, leader: Optional[Leader], bar: Shar
     return _Ended(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
 
 
-_POSITIONAL = {"risk": {}, "reproduce": {"ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
+_POSITIONAL = {"reproduce": {"ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
 """What the program takes without an option, by its name there, and the argument here."""
 
 _WORDS = [

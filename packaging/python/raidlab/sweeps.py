@@ -299,11 +299,11 @@ def _write(name: str, content: bytes) -> None:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
         filesystem.pipe_file(path, content)
         return
-    path = Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
+    file = Path(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".part")
     beside.write_bytes(content)
-    beside.replace(path)
+    beside.replace(file)
 
 
 LOCAL_CHUNK = 512

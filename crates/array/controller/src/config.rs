@@ -315,7 +315,7 @@ pub enum ConfigError {
     #[error("scan-iodepth is 0: at least one stripe must be under way in a rebuild or check")]
     ScanDepth,
     /// More devices than an array has.
-    #[error("{spares} spares beside {members} members: an array has {DEVICES_MAX} devices at most")]
+    #[error("{spares} spares beside {members} members: an array has {} devices at most", DEVICES_MAX)]
     TooManySpares {
         /// Spares.
         spares: u16,

@@ -79,7 +79,7 @@ const ABSORBED_SHARE_MAX: f64 = 0.1;
 type Doubt = (&'static str, fn(&RunResult) -> Option<String>);
 
 /// What may be the matter with runs.
-const DOUBTS: [Doubt; 6] = [
+static DOUBTS: [Doubt; 6] = [
     ("have parts that could not be plugged together", RunResult::misfit_text),
     ("measured nothing", RunResult::nothing_measured_text),
     ("were not steady within their windows", RunResult::unsteady_text),
