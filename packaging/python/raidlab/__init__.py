@@ -9,7 +9,9 @@ Everything simulated is in virtual time: one seed gives one answer on any machin
 ``"20s"``); figures carry their unit in their name. What can't be is a :class:`RaidlabError` with the text of the command line.
 """
 
+from ._raidlab import VERSION as __version__
 from ._raidlab import RaidlabError
+from .arguments import MissingPackage, RaidlabWarning
 from .arrays import Array, Catalog
 from .controllers import Controller, MemberIo
 from .own import OwnDrive, Target
@@ -25,15 +27,18 @@ __all__ = [
     "Controller",
     "Latency",
     "MemberIo",
+    "MissingPackage",
     "OwnDrive",
     "OwnWorkload",
     "RaidlabError",
+    "RaidlabWarning",
     "Run",
     "Runs",
     "Store",
     "Table",
     "Target",
     "Workload",
+    "__version__",
     "compare",
     "fit",
     "plan",

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
+import operator
 import os
-from typing import Any, Union
+from collections.abc import Mapping
+from typing import Any, Optional, Union
 
 from ._raidlab import RaidlabError
+
+SHOWN_CHARS = 200
+"""The longest value that is printed whole."""
+
+
+class MissingPackage(RaidlabError, ImportError):
+    """Another package of Python is needed, and is not installed."""
+
+
+class RaidlabWarning(UserWarning):
+    """What is to be known before the figures of runs are trusted."""
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, or its beginning."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "..."
 
 
 def refused(name: str, value: object, allowed: str) -> RaidlabError:
     """That ``name`` can't be ``value``."""
-    return RaidlabError(f"{name}={value!r}: {allowed}")
+    return RaidlabError(f"{name}={shown(value)}: {allowed}")
+
+
+def needed(module: str, what: str) -> Any:
+    """A module that is not part of this package."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing(module, what, error) from None
+
+
+def missing(module: str, what: str, error: object) -> MissingPackage:
+    """That ``what`` needs a module."""
+    return MissingPackage(f"{what} needs the package {module}: pip install {module} ({error})")
 
 
 def flag(name: str, value: Any) -> bool:
@@ -20,12 +53,31 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
+def number(value: Any) -> Optional[int]:
+    """A whole number of Python, NumPy or another library; none for anything else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def plain(value: Any) -> Any:
+    """The same with whole numbers of other libraries as those of Python."""
+    if isinstance(value, Mapping):
+        return {key: plain(it) for key, it in value.items()}
+    whole_number = number(value)
+    return value if whole_number is None else whole_number
+
+
 def whole(name: str, value: Any, least: int, most: int, what: str) -> int:
     """A whole number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    found = number(value)
+    if found is None or not least <= found <= most:
         bound = "2^64 - 1" if most == 2**64 - 1 else str(most)
         raise refused(name, value, f"{what} a whole number from {least} to {bound}")
-    return value
+    return found
 
 
 def path(name: str, value: Any) -> str:
@@ -39,4 +91,12 @@ def of_type(name: str, value: Any, kind: Union[type, tuple[type, ...]], allowed:
     """An object of a class."""
     if not isinstance(value, kind):
         raise refused(name, value, allowed)
+    return value
+
+
+def executor(value: Any) -> Any:
+    """An executor, if there is one."""
+    if value is not None and (isinstance(value, type) or not callable(getattr(value, "submit", None))):
+        called = f", as {value.__name__}() makes one" if isinstance(value, type) else ""
+        raise refused("executor", value, f"it is an executor of concurrent.futures, with a method submit{called}")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import of_type, refused
+from .arguments import of_type, plain, refused, shown
 from .arguments import path as checked_path
 from .own import OwnDrive
 from .runs import Records
@@ -93,6 +94,7 @@ class Array:
 
     Sizes and times are texts with a unit: ``strip="64KiB"``. ``cache`` and ``resilience`` take the keys that ``[cache]`` and
     ``[resilience]`` of array files have, ``{"flush-start-pct": 60}``. Names are looked up when the array is used, in its catalogue.
+    What was said can be read (``array.strip``), and stays as it is.
     """
 
     def __init__(
@@ -121,13 +123,39 @@ class Array:
         cache: Optional[Mapping[str, Any]] = None,
         resilience: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        given = {name: plain(value) for name, value in locals().items() if name != "self" and value is not None}
         for name, value in given.items():
             try:
                 json.dumps(value)
             except (TypeError, ValueError):
                 raise refused(name, value, "it is text, a number, True or False, or a dictionary of these") from None
         self._fill(given, json.dumps(given))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ARGUMENTS:
+            raise AttributeError(f"an Array has no attribute '{name}'")
+        return self._said.get(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            other = f"raidlab.Array(**{{**array.settings, {name!r}: {shown(value)}}})"
+            raise AttributeError(f"an Array stays as it is: make another, {other}")
+        super().__setattr__(name, value)
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        """What was said of it, by the names of arguments."""
+        if "toml" not in self._settings:
+            return self._settings
+        file = json.loads(self._array.file())
+        cache, resilience, controllers = file["cache"], file["resilience"], file.get("controllers") or {}
+        said = {name: file.get(name.replace("_", "-")) for name in ARGUMENTS}
+        more = {name: cache.get(name.replace("_", "-")) for name in ("read_policy", "io_policy")}
+        pair = {name: controllers.get(name.replace("_", "-")) for name in ("volumes", "mirror", "fail", "fail_after")}
+        said.update(more, metadata=resilience.get("metadata"), controllers=controllers.get("count"), **pair)
+        sizes = {"strip": file.get("strip-size"), "cache_size": cache.get("size"), "region": file.get("region")}
+        said.update({name: None if size is None else f"{size}B" for name, size in sizes.items()})
+        return said
 
     def _fill(self, given: dict[str, Any], text: str) -> None:
         self._settings = given
@@ -170,8 +198,13 @@ class Array:
         return hash(json.dumps(self._settings, sort_keys=True))
 
     def __repr__(self) -> str:
+        if "toml" in self._settings:
+            return f"Array.from_toml({self._settings['toml'][0]!r})"
         return "Array(" + ", ".join(f"{name}={value!r}" for name, value in self._settings.items()) + ")"
 
+
+ARGUMENTS = tuple(name for name in inspect.signature(Array.__init__).parameters if name != "self")
+"""What is said of an array."""
 
 _DEFAULT: list[Catalog] = []
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
 from ._raidlab import RaidlabError
+from .arguments import number, shown, whole
 
 COLUMNS = ("offset_bytes", "size_bytes", "is_write")
 """Columns of a batch, in their order; ``time_ns`` follows where requests have times."""
@@ -41,7 +42,7 @@ def batches(function: Callable[[Target], Iterable[Any]], name: str, has_times: b
     names = (*COLUMNS, "time_ns") if has_times else COLUMNS
     made = function(target)
     if not isinstance(made, Iterable):
-        raise RaidlabError(f"workload '{name}': it gave {made!r}, and not batches: write a function that yields them")
+        raise RaidlabError(f"workload '{name}': it gave {shown(made)}, and not batches: write a function that yields them")
     for number, batch in enumerate(made, 1):
         where = f"workload '{name}', batch {number}"
         columns = [_column(it, f"{where}: {column}") for it, column in zip(_parts(batch, names, where), names)]
@@ -68,9 +69,10 @@ def _parts(batch: Any, names: tuple[str, ...], where: str) -> list[Any]:
 
 def _column(values: Any, where: str) -> tuple[bool, bytes, int]:
     """Whether numbers have a sign, their bytes, and the bytes of each; zero for one number that stands for all."""
-    if isinstance(values, int):
+    if (single := number(values)) is not None or isinstance(values, bool):
+        values = int(values) if single is None else single
         if not 0 <= values < 2**64:
-            raise RaidlabError(f"{where}={values}: a whole number from 0 to 2^64 - 1")
+            raise RaidlabError(f"{where}={shown(values)}: a whole number from 0 to 2^64 - 1")
         return False, array("Q", [values]).tobytes(), 0
     try:
         view = memoryview(values)
@@ -118,8 +120,7 @@ class OwnDrive:
             raise RaidlabError(f"like={like!r}: it is the name of a drive of the catalogue")
         if capacity is not None and not isinstance(capacity, str):
             raise RaidlabError(f"capacity={capacity!r}: a size is text with a unit, such as '600GB'")
-        if isinstance(parallel, bool) or not isinstance(parallel, int) or not 1 <= parallel <= 65536:
-            raise RaidlabError(f"parallel={parallel!r}: commands at once are a whole number from 1 to 65536")
+        parallel = whole("parallel", parallel, 1, 65536, "commands at once are")
         self.model, self.like, self.capacity, self.parallel = model, like, capacity, parallel
 
     def build(self, number: int) -> tuple[Callable[..., Any], Optional[Callable[..., Any]]]:

@@ -1,12 +1,13 @@
 """Plans, risks and reproductions: answers of the program that the wheel holds.
 
-Each argument is the option of that name (``written_per_day="2TB"`` is ``--written-per-day 2TB``), so the reference of the command line
-(docs/reference.md) is that of these functions, and what is refused is refused in the same words.
+Each argument is the option of that name (``mean_iops=800`` is ``--mean-iops 800``), so the reference of the command line
+(docs/reference.md) is that of these functions. What is refused is refused by the names of the arguments.
 """
 
 from __future__ import annotations
 
 import json
+import numbers
 import os
 import re
 import shutil
@@ -19,10 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
-from .arguments import path as checked_path
-from .arguments import refused
+from .arguments import executor as checked_executor
+from .arguments import flag, of_type, refused, shown
+from .arrays import Catalog
+from .bars import TOLD, ShareBar
 from .rounds import Leader
-from .runs import framed
+from .runs import framed, written
 
 
 class Answer(dict[str, Any]):
@@ -31,17 +34,17 @@ class Answer(dict[str, Any]):
     page: Optional[str] = None
     """The report as a page that loads nothing."""
 
-    def save_html(self, path: str) -> None:
-        """Writes the report to a file."""
+    def save_html(self, path: Union[str, Path], *, overwrite: bool = False) -> None:
+        """Writes the report to a file. One that is there is refused, unless ``overwrite`` says otherwise."""
         if self.page is None:
             raise RaidlabError("this answer has no report")
-        Path(checked_path("path", path)).write_text(self.page, encoding="utf-8")
+        written(self.page, path, overwrite)
 
     def _repr_html_(self) -> Optional[str]:
         return None if self.page is None else framed(self.page)
 
 
-def plan(*, executor: Optional[Executor] = None, **options: Any) -> Answer:
+def plan(*, executor: Optional[Executor] = None, progress: bool = True, **options: Any) -> Answer:
     """Which arrays serve applications best: ``plan(app="storagebench-database", usable="20TB", iops=20000, bound="p99<=2ms")``.
 
     Options are those of ``raidlab plan``; one that may be repeated takes a list. The answer has the best arrays under ``top``, best
@@ -50,7 +53,7 @@ def plan(*, executor: Optional[Executor] = None, **options: Any) -> Answer:
     With ``executor``, any of ``concurrent.futures``, its simulations run on the executor's workers, which need the wheel and the files
     that options name. The answer is the same, but for the seconds that it took; so is it when workers die.
     """
-    return _asked("plan", [], options, has_page=True, executor=executor)
+    return _asked("plan", [], options, has_page=True, executor=executor, progress=progress)
 
 
 def risk(level: str, members: int, **options: Any) -> Answer:
@@ -63,7 +66,8 @@ def reproduce(paper: str = "list", **options: Any) -> Answer:
 
     Options are those of ``raidlab reproduce``.
     """
-    return _asked("reproduce", [paper], options, has_page=paper != "list")
+    named = of_type("paper", paper, str, "it is the name of a paper: raidlab.reproduce() has those there are")
+    return _asked("reproduce", [named], options, has_page=named != "list")
 
 
 def compare(*runs: Union[int, str], **options: Any) -> Answer:
@@ -83,7 +87,10 @@ def fit(paper: Optional[str] = None, **options: Any) -> Answer:
 
     Options are those of ``raidlab fit``; ``out="mine.toml"`` writes the new entry.
     """
-    return _asked("fit", [] if paper is None else [paper], options, has_page=False)
+    if paper is None and options.get("to") is None:
+        raise RaidlabError("fit() needs a paper, such as fit('md1200-2011'), or to= with runs of your own")
+    named = of_type("paper", paper, (str, type(None)), "it is the name of a paper: raidlab.reproduce() has those there are")
+    return _asked("fit", [] if named is None else [named], options, has_page=False)
 
 
 def program() -> str:
@@ -95,9 +102,38 @@ def program() -> str:
     return found
 
 
-def _arguments(options: dict[str, Any]) -> list[str]:
+NOT_ASKED = {
+    "help": "docs/reference.md lists the options, and help(raidlab.{0}) says how they are written",
+    "json": "an answer is a dictionary of all figures, without being asked",
+    "report": "the answer has its report: {0}(...).save_html(path)",
+    "version": "raidlab.__version__ has it",
+}
+"""Options of the program that are no arguments here, and what to do instead."""
+
+
+def _of_catalog(catalog: Catalog, folder: Path, executor: Optional[Executor]) -> list[str]:
+    """The options that are as much as a catalogue of Python."""
+    texts, changes, drives = catalog.__getstate__()
+    if drives:
+        raise refused("catalog", catalog, f"the program can't call the drives that you wrote in Python: {', '.join(drives)}")
+    if texts and executor is not None:
+        raise refused("catalog", catalog, "workers read files: name them, catalog=['mine.toml']")
+    words = []
+    for number, (name, text) in enumerate(texts):
+        file = folder / f"{number:03}-{Path(name).name}"
+        file.write_text(text, encoding="utf-8")
+        words.append(f"--catalog={file}")
+    return [*words, *(f"--set={entry}:{key}={value}" for entry, key, value in changes)]
+
+
+def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optional[Executor]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
+        if name in NOT_ASKED:
+            raise RaidlabError(f"{verb}() has no argument {name}: {NOT_ASKED[name].format(verb)}")
+        if isinstance(value, Catalog):
+            words += _of_catalog(of_type(name, value, Catalog if name == "catalog" else (), "only catalog= takes one"), folder, executor)
+            continue
         option = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
@@ -105,6 +141,8 @@ def _arguments(options: dict[str, Any]) -> list[str]:
             words.append(option)
             continue
         for one in value if isinstance(value, (list, tuple)) else [value]:
+            if not isinstance(one, (str, os.PathLike, numbers.Real)):
+                raise refused(name, one, "it is text, a number, True or False, or a list of these")
             words.append(f"{option}={one}")
     return words
 
@@ -114,20 +152,28 @@ BOUND_MISSED = 3
 
 
 def _asked(
-    verb: str, words: list[str], options: dict[str, Any], *, has_page: bool, executor: Optional[Executor] = None
+    verb: str,
+    words: list[str],
+    options: dict[str, Any],
+    *,
+    has_page: bool,
+    executor: Optional[Executor] = None,
+    progress: bool = False,
 ) -> Answer:
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise refused("executor", executor, "it is an executor of concurrent.futures, with a method submit")
+    checked_executor(executor)
+    flag("progress", progress)
     with tempfile.TemporaryDirectory(prefix="raidlab-") as folder:
         report = Path(folder) / "report.html"
         page = [f"--report={report}"] if has_page else []
-        asked = [verb, *words, *_arguments(options)]
+        asked = [verb, *words, *_arguments(verb, options, Path(folder), executor)]
         command = [program(), *asked, *page, "--json"]
         # A worker does one job at a time: it may be one of many on its machine.
         leader = None if executor is None else Leader([*_without_keeping(asked), "--threads=1", "--json"], executor)
-        done = _ended(command, Path(folder), leader)
+        with ShareBar(verb, progress) as bar:
+            done = _ended(command, Path(folder), leader, bar)
         if done.code not in (0, BOUND_MISSED):
-            raise RaidlabError(_told(done.err, options))
+            given = {name: words[0] if len(words) == 1 else words for name in _POSITIONAL.get(verb, {}).values() if words}
+            raise RaidlabError(_told(done.err, verb, {**given, **options}))
         answer = Answer(json.loads(done.out))
         if report.is_file():
             answer.page = report.read_text(encoding="utf-8")
@@ -148,31 +194,77 @@ class _Ended(NamedTuple):
     err: str
 
 
-def _ended(command: list[str], folder: Path, leader: Optional[Leader]) -> _Ended:
+def _ended(command: list[str], folder: Path, leader: Optional[Leader], bar: ShareBar) -> _Ended:
     """Runs the program to its end; a signal ends it at once."""
     out, err = folder / "out", folder / "err"
     if leader is not None:
-        ended = leader.run(command, out, err)
+        ended = leader.run(command, out, err, bar)
         return _Ended(ended, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
     with out.open("wb") as to_out, err.open("wb") as to_err:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err)
+        environment = {**os.environ, **TOLD}
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err, env=environment)
         try:
             while (code := process.poll()) is None:
                 time.sleep(0.02)
+                bar.look(err)
         except BaseException:
             process.kill()
             raise
     return _Ended(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
 
 
-def _told(text: str, options: dict[str, Any]) -> str:
-    """What the program told, with the names of arguments in place of options."""
-    start = text.find("{")
+_POSITIONAL = {"reproduce": {"ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
+"""What the program takes without an option, by its name there, and the argument here."""
+
+_WORDS = [
+    ("'raidlab catalog' lists the hardware", "raidlab.Catalog() has the hardware, its drives under .drives"),
+    ("'raidlab workloads' lists them all", "raidlab.Workload.builtin() lists them all"),
+    ("'raidlab reproduce list' shows those there are", "raidlab.reproduce() has those there are"),
+    ("A file of one ends in .toml", "a file of one ends in .toml"),
+]
+"""What the program says of its verbs, and what that is here."""
+
+
+def _told(text: str, verb: str, options: dict[str, Any]) -> str:
+    """What the program told, in sentences that name arguments of Python."""
+    lines = [line for line in text.splitlines() if not line.startswith('{"progress"')]
+    text = "\n".join(lines)
     try:
-        said = [it["text"] for it in json.loads(text[start:])["failure"]]
+        said = json.loads(text[text.find("{") :])["failure"]
+        parts = [(it["kind"], it["text"]) for it in said]
     except (ValueError, KeyError, TypeError):
-        said = [text.strip()]
-    told = "\n".join(said)
-    for name in options:
-        told = re.sub(rf"--{re.escape(name.replace('_', '-'))}(?![\w-])", name, told)
-    return told
+        parts = [("error", text.strip())]
+    sentences = [_sentence(it, verb) for kind, it in parts if kind != "option"]
+    at_fault = [_named(it) for kind, it in parts if kind == "option"]
+    for name in reversed(at_fault):
+        if name in options and not sentences[0].startswith(f"{name}="):
+            sentences[0] = f"{name}={shown(options[name])}: {sentences[0]}"
+        elif name not in sentences[0]:
+            sentences[0] = f"{name}: {sentences[0]}"
+    return "; ".join(sentences)
+
+
+def _named(text: str) -> str:
+    """The arguments of Python in place of options and of what these take."""
+    text = re.sub(r"'--([a-z][a-z-]*)(?: <[^>]*>)?'", r"--\1", text)
+    for verb in _POSITIONAL.values():
+        for name, argument in verb.items():
+            text = re.sub(rf"'?(?:<{name}> ?)+(?:\.\.\.)?'?(?:<{name}>\.\.\.)?", argument, text)
+    text = re.sub(r"--([a-z][a-z-]*)(?:[ =](?:<[^>]*>|[A-Z]+(?:\.[a-z]+)?\b))?", lambda it: it[1].replace("-", "_"), text)
+    return text.strip()
+
+
+def _sentence(text: str, verb: str) -> str:
+    """One thing that the program told."""
+    for said, here in _WORDS:
+        text = text.replace(said, here)
+    if text.startswith("the following required arguments were not provided"):
+        names = [_named(it) for it in text.splitlines()[1:]]
+        return f"{verb}() needs {' and '.join(f'{name}=' for name in names)}"
+    if found := re.fullmatch(r"unexpected argument '--([a-z0-9_-]+)' found", text):
+        return f"{verb}() has no argument {found[1].replace('-', '_')}"
+    if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)': (.*)", text):
+        return f"{_named(found[2])}={shown(found[1])}: {_named(found[3])}"
+    if text == "--help lists what can be given":
+        return f"docs/reference.md lists the options of {verb}"
+    return _named(text)

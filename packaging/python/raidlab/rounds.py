@@ -16,11 +16,12 @@ import subprocess
 import threading
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from pathlib import Path
 from typing import IO, Any, Optional
 
+from .bars import TOLD, ShareBar
 from .sweeps import workers_of
 
 VARIABLE = "RAIDLAB_ROUNDS"
@@ -130,11 +131,13 @@ class Leader:
         self._log: list[str] = []
         self._is_gone = False
         self._workers = workers_of(executor)
+        self._look: Callable[[], None] = lambda: None
 
-    def run(self, command: Sequence[str], out: Path, err: Path) -> int:
+    def run(self, command: Sequence[str], out: Path, err: Path, bar: ShareBar) -> int:
         """Runs ``command`` to its end: its code."""
         ours, theirs = os.pipe()
-        environment = {**os.environ, VARIABLE: f"lead:{theirs}"}
+        environment = {**os.environ, **TOLD, VARIABLE: f"lead:{theirs}"}
+        self._look = lambda: bar.look(err)
         with out.open("wb") as to_out, err.open("wb") as to_err, os.fdopen(ours, "rb") as says:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=to_out, stderr=to_err, env=environment, pass_fds=[theirs]
@@ -160,6 +163,7 @@ class Leader:
                 # Short, so that a signal is looked at.
                 line = lines.get(timeout=0.05)
             except queue.Empty:
+                self._look()
                 continue
             if not line:
                 return
@@ -189,6 +193,7 @@ class Leader:
                 while parts and len(under_way) < 2 * self._workers:
                     self._hand_out(*parts.pop(0), under_way, take)
                 done, _ = wait(under_way, timeout=0.05, return_when=FIRST_COMPLETED)
+                self._look()
                 for future in done:
                     jobs, tries = under_way.pop(future)
                     try:

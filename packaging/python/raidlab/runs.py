@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import re
+import textwrap
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -12,11 +14,17 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import of_type, whole
+from .arguments import flag, needed, of_type, whole
 from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
 """Rows of a table that a notebook shows."""
+ROWS_PRINTED = 20
+"""Rows of a table that are printed."""
+PRINTED_CHARS = 80
+"""The longest line that is printed."""
+CELL_CHARS = 40
+"""The longest cell that is printed."""
 
 
 class Records(Sequence[dict[str, Any]]):
@@ -35,12 +43,59 @@ class Records(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def _table(self) -> dict[str, list[Any]]:
+        """Columns of what entries have, and of their figures as numbers, with the unit in the name."""
+        rows = []
+        for it in self._rows:
+            figures = [_figure(one["key"], str(one["value"])) for one in it.get("figures", [])]
+            rows.append({**{key: value for key, value in it.items() if key != "figures"}, **dict(figures)})
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        kinds = {name: {type(row[name]) for row in rows if row.get(name) is not None} for name in names}
+        # A figure that some entries have in words is text in all.
+        texts = {name for name, of in kinds.items() if str in of and len(of) > 1}
+
+        def cell(row: dict[str, Any], name: str) -> Any:
+            value = row.get(name)
+            return str(value) if name in texts and value is not None else value
+
+        return {name: [cell(row, name) for row in rows] for name in names}
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row an entry; figures are numbers with their unit in the column's name."""
+        return needed("pandas", "to_pandas()").DataFrame(self._table())
+
+    def to_polars(self) -> Any:
+        """A ``polars.DataFrame``, as :meth:`to_pandas`."""
+        return needed("polars", "to_polars()").DataFrame(self._table(), strict=False)
+
+    def to_arrow(self) -> Any:
+        """A ``pyarrow.Table``, as :meth:`to_pandas`."""
+        return needed("pyarrow", "to_arrow()").table(self._table())
+
     def __repr__(self) -> str:
         lines = [" ".join(str(row.get(name, "")) for name in self._columns) for row in self._rows[:ROWS_SHOWN]]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return _html_table(self._columns, [[row.get(name) for name in self._columns] for row in self._rows])
+
+
+_UNITS = {"ns": ("_ns", 1.0), "us": ("_ns", 1e3), "ms": ("_ns", 1e6), "s": ("_ns", 1e9), "min": ("_ns", 60e9), "h": ("_ns", 3600e9)}
+_UNITS.update({f"{name}B": ("_bytes", 1e3**power) for power, name in enumerate(["", "k", "M", "G", "T", "P"])})
+_UNITS.update({f"{name}iB": ("_bytes", 1024.0**power) for power, name in enumerate(["K", "M", "G", "T", "P"], 1)})
+_UNITS.update({f"{unit}/s": (f"{suffix}_per_sec", factor) for unit, (suffix, factor) in list(_UNITS.items()) if suffix == "_bytes"})
+_FIGURE = re.compile(r"(?:(\d+) x )?(\d+(?:\.\d+)?(?:e\d+)?)(?: (\S+))?")
+
+
+def _figure(key: str, text: str) -> tuple[str, Any]:
+    """A figure of the catalogue as a number, and its name with the unit; in words where it is none."""
+    name = key.replace(".", "_")
+    found = _FIGURE.fullmatch(text)
+    unit = _UNITS.get(found[3] or "", None) if found else None
+    if found is None or (found[3] and unit is None):
+        return name, text
+    suffix, factor = unit or ("", 1.0)
+    return name + suffix, int(found[1] or 1) * float(found[2]) * factor
 
 
 class Table:
@@ -63,31 +118,51 @@ class Table:
 
     def to_arrow(self) -> Any:
         """A ``pyarrow.Table``."""
-        import pyarrow
-
-        return pyarrow.table(self)
+        return needed("pyarrow", "to_arrow()").table(self)
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame``."""
-        import pandas
-
-        return pandas.DataFrame(dict(zip(self.columns, zip(*self._table.rows()))), columns=self.columns)
+        return needed("pandas", "to_pandas()").DataFrame(dict(zip(self.columns, zip(*self._table.rows()))), columns=self.columns)
 
     def to_polars(self) -> Any:
         """A ``polars.DataFrame``."""
-        import polars
-
-        return polars.DataFrame(self)
+        return needed("polars", "to_polars()").DataFrame(self)
 
     def to_parquet(self, content: str = "runs") -> bytes:
         """The bytes of a Parquet file, as ``raidlab export parquet`` writes it."""
         return self._table.parquet(content)
 
-    def _repr_html_(self) -> str:
+    def __len__(self) -> int:
+        return len(self._table.rows())
+
+    def _says(self) -> tuple[list[str], list[list[Any]]]:
+        """Columns that say something, but for lists in JSON, and their rows."""
         rows = self._table.rows()
         says = [index for index in range(len(self.columns)) if any(row[index] is not None for row in rows)]
         shown = [index for index in says if not self.columns[index].endswith("_json")]
-        return _html_table([self.columns[index] for index in shown], [[row[index] for index in shown] for row in rows])
+        return [self.columns[index] for index in shown], [[row[index] for index in shown] for row in rows]
+
+    def __repr__(self) -> str:
+        columns, rows = self._says()
+        widths: list[int] = []
+        cells = [[_cell(it)[:CELL_CHARS] for it in row] for row in rows[:ROWS_PRINTED]]
+        for index, name in enumerate(columns):
+            widths.append(max([len(name), *(len(row[index]) for row in cells)]))
+        room = PRINTED_CHARS
+        fits = 0
+        for width in widths:
+            room -= width + 2
+            if room < 0 and fits:
+                break
+            fits += 1
+        lines = ["  ".join(it.ljust(width) for it, width in zip(row[:fits], widths)).rstrip() for row in [columns, *cells]]
+        left_out = len(columns) - fits
+        more = f"; {left_out} more columns with values: {', '.join(columns[fits:])}" if left_out else ""
+        head = f"Table of {len(rows)} rows" + (f", the first {ROWS_PRINTED}" if len(rows) > ROWS_PRINTED else "")
+        return "\n".join([*textwrap.wrap(head + more, PRINTED_CHARS), *lines])
+
+    def _repr_html_(self) -> str:
+        return _html_table(*self._says())
 
 
 class Latency:
@@ -222,7 +297,7 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be known before its figures are trusted."""
+        """What is to be known before its figures are trusted: parts that do not fit, a window that is not steady, a cache that fills."""
         return self._run.warnings()
 
     def explain(self, width: int = 100) -> str:
@@ -300,17 +375,25 @@ class Runs:
         """The report: one page that loads nothing."""
         return _raidlab.page([run._run for run in self._runs], self.title)
 
-    def save_html(self, path: Union[str, Path]) -> None:
-        """Writes the report to a file."""
-        Path(checked_path("path", path)).write_text(self.to_html(), encoding="utf-8")
+    def save_html(self, path: Union[str, Path], *, overwrite: bool = False) -> None:
+        """Writes the report to a file. One that is there is refused, unless ``overwrite`` says otherwise."""
+        written(self.to_html(), path, overwrite)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Those of all runs, each once."""
+        return list(dict.fromkeys(warning for run in self._runs for warning in run.warnings))
 
     def explain(self, width: int = 100) -> str:
-        """The tables of the command line."""
+        """The tables of the command line, and what is to be known before figures are trusted."""
         columns = whole("width", width, 1, 65535, "columns of text are")
         return _raidlab.explanation([run._run for run in self._runs], columns)
 
     def __repr__(self) -> str:
-        return f"{len(self)} runs\n{self[:20].explain()}" if self._runs else "0 runs"
+        if not self._runs:
+            return "0 runs"
+        more = f"\n{len(self) - ROWS_PRINTED} more runs\n" if len(self) > ROWS_PRINTED else ""
+        return f"{len(self)} runs\n{self[:ROWS_PRINTED].explain(PRINTED_CHARS)}{more}"
 
     def _repr_html_(self) -> str:
         return framed(self.to_html()) if self._runs else "<p>0 runs</p>"
@@ -336,10 +419,25 @@ def framed(page: str, height: int = 600) -> str:
     return f'<iframe srcdoc="{html.escape(page)}" style="width:100%;height:{height}px;border:1px solid #ccc"></iframe>'
 
 
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def written(page: str, path: Any, overwrite: Any) -> None:
+    """Writes a page to a file; one that is there stays, unless ``overwrite`` says otherwise."""
+    name = checked_path("path", path)
+    try:
+        with open(name, "w" if flag("overwrite", overwrite) else "x", encoding="utf-8") as file:
+            file.write(page)
+    except FileExistsError:
+        raise RaidlabError(f"path={name!r}: there is a file of this name: name another, or say overwrite=True") from None
+    except OSError as error:
+        raise RaidlabError(f"path={name!r}: {error.strerror}") from None
+
+
 def _html_table(columns: list[str], rows: list[list[Any]]) -> str:
     def cell(value: Any) -> str:
-        text = "" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
-        return f"<td>{html.escape(text)}</td>"
+        return f"<td>{html.escape(_cell(value))}</td>"
 
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows[:ROWS_SHOWN])

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, of_type, refused, whole
+from .arguments import RaidlabWarning, flag, missing, needed, of_type, refused, whole
+from .arguments import executor as checked_executor
 from .arrays import Array, Catalog, checked_catalog
+from .bars import Bar
 from .runs import Run, Runs
 from .workloads import Given, Workload, as_workloads
 
@@ -38,7 +41,7 @@ Workloads = Union[Given, Sequence[Given]]
 def simulate(
     arrays: Union[Array, Sequence[Array]],
     workload: Workloads,
-    iodepth: Union[int, Sequence[int]] = 1,
+    iodepth: Union[int, Sequence[int], None] = None,
     *,
     seed: int = 1,
     ramp: Optional[str] = None,
@@ -50,8 +53,12 @@ def simulate(
 ) -> Runs:
     """Runs each workload on each array with each number of requests in flight, in virtual time, on all processors.
 
+    Without ``iodepth`` a workload of a job file runs at the job's, any other at 1.
+
     ``ramp`` is virtual time before the measured window; without it, 20 s and more until write caches are in their steady state.
-    ``run`` is the measured window. ``bottleneck`` finds out what sets the pace, by running parts of each load up to a dozen times more.
+    ``run`` is the shortest measured window: without ``ramp`` it is doubled, up to eight times as long, while a write cache fills in it, so
+    that runs of one call may have unequal windows (``window_ns``). With ``ramp`` it is the measured window. What is to be known before the
+    figures are trusted is a :class:`RaidlabWarning`, one a call, and in ``warnings`` of each run. ``bottleneck`` finds out what sets the pace, by running parts of each load up to a dozen times more.
     A progress bar is shown where ``tqdm`` is installed and the call takes longer than a second.
     """
     window = (ramp, run, seed)
@@ -61,14 +68,16 @@ def simulate(
     sweep = plan.compiled()
     sweep.check()
     count = len(plan.arrays) * sweep.runs_of_array()
-    with _Bar(count, progress) as bar:
-        return Runs((Run(it) for it in sweep.run((0, count), bottleneck, bar.after(0))), plan.title())
+    with Bar(count, flag("progress", progress)) as bar:
+        runs = Runs((Run(it) for it in sweep.run((0, count), bottleneck, bar.after(0))), plan.title())
+    _warn(count, _doubts(0, runs))
+    return runs
 
 
 def sweep(
     arrays: Iterable[Array],
     workloads: Workloads,
-    iodepths: Union[int, Sequence[int]] = 1,
+    iodepths: Union[int, Sequence[int], None] = None,
     *,
     executor: Optional[Executor] = None,
     output: Optional[str] = None,
@@ -96,15 +105,41 @@ def sweep(
     compiled = plan.compiled()
     compiled.check()
     count = len(plan.arrays) * compiled.runs_of_array()
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise refused("executor", executor, "it is an executor of concurrent.futures, with a method submit")
-    taken = _Taken(count, None if output is None else _folder(output, overwrite))
-    with _Bar(count, progress) as bar:
+    checked_executor(executor)
+    taken = _Taken(count, None if output is None else _folder(output, flag("overwrite", overwrite)))
+    with Bar(count, flag("progress", progress)) as bar:
         if executor is None:
             _run_here(plan, range(count), taken, bar)
         else:
             _Crew(plan, compiled.runs_of_array(), count, executor, taken, bar).work()
+    _warn(count, taken.doubts)
     return Runs(taken.runs(), plan.title())
+
+
+Doubts = dict[str, tuple[int, int, str]]
+"""What is to be known of runs: in how many of them, and the place of the first and what is said of it."""
+
+
+def _doubts(first: int, runs: Iterable[Run]) -> Doubts:
+    """What is to be known of ``runs``, which begin at the place ``first``."""
+    doubts: Doubts = {}
+    for place, run in enumerate(runs, first):
+        _add(doubts, {what: (1, place, text) for what, text in run._run.doubts()})
+    return doubts
+
+
+def _add(doubts: Doubts, more: Doubts) -> None:
+    for what, (count, place, text) in more.items():
+        before, first, said = doubts.get(what, (0, place, text))
+        doubts[what] = (before + count, *min((first, said), (place, text)))
+
+
+def _warn(count: int, doubts: Doubts) -> None:
+    """Warns whoever called simulate or sweep, once."""
+    if doubts:
+        several = (f"{runs} of {count} runs {what}; the first: {text}" for what, (runs, _, text) in doubts.items())
+        texts = (text for _, _, text in doubts.values()) if count == 1 else several
+        warnings.warn("\n".join(texts), RaidlabWarning, stacklevel=3)
 
 
 def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
@@ -116,7 +151,9 @@ def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
     return arrays
 
 
-def _depths(given: Union[int, Sequence[int]], name: str) -> list[int]:
+def _depths(given: Union[int, Sequence[int], None], name: str) -> Optional[list[int]]:
+    if given is None:
+        return None
     depths = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not depths:
         raise refused(name, depths, "name at least one number of requests in flight")
@@ -129,7 +166,8 @@ class _Plan:
 
     arrays: list[Array]
     workloads: list[Workload]
-    iodepths: list[int]
+    iodepths: Optional[list[int]]
+    """Without any, each workload's own."""
     window: tuple[Optional[str], str, int]
     threads: Optional[int]
     bottleneck: bool
@@ -138,6 +176,9 @@ class _Plan:
     def compiled(self) -> _raidlab.Sweep:
         arrays = [array._array for array in self.arrays]
         workloads = [workload._workload for workload in self.workloads]
+        if self.iodepths is None:
+            own = zip(workloads, (workload.iodepth for workload in self.workloads))
+            workloads = [workload if depth is None else workload.with_iodepth(depth) for workload, depth in own]
         ramp, run, seed = self.window
         for name, span in [("ramp", ramp), ("run", run)]:
             if span is not None and not isinstance(span, str):
@@ -145,7 +186,7 @@ class _Plan:
         if self.threads is not None:
             whole("threads", self.threads, 1, 65536, "threads are")
         whole("seed", seed, 0, 2**64 - 1, "a seed is")
-        return _raidlab.Sweep(self.catalog._catalog, arrays, workloads, self.iodepths, (ramp, run, seed), self.threads)
+        return _raidlab.Sweep(self.catalog._catalog, arrays, workloads, self.iodepths or [1], (ramp, run, int(seed)), self.threads)
 
     def title(self) -> str:
         names = ", ".join(workload.name for workload in self.workloads)
@@ -171,13 +212,13 @@ Chunk = Union[bytes, list[bytes]]
 """What comes of a chunk: a file of Parquet, or runs as they are sent. Neither is read by who hands chunks out, which has no time for it."""
 
 
-def run_chunk(task: bytes) -> tuple[float, Chunk]:
-    """Runs a chunk in a worker: the seconds that it took, and what came of it."""
+def run_chunk(task: bytes) -> tuple[float, Chunk, Doubts]:
+    """Runs a chunk in a worker: the seconds that it took, what came of it, and what is to be known of it."""
     plan, part, first, as_file = pickle.loads(task)
     started = time.perf_counter()
     runs = [Run(it) for it in plan.compiled().run(part, plan.bottleneck, None)]
     chunk: Chunk = _file_of(first, runs) if as_file else [run.packed() for run in runs]
-    return time.perf_counter() - started, chunk
+    return time.perf_counter() - started, chunk, _doubts(first, runs)
 
 
 def _file_of(first: int, runs: list[Run]) -> bytes:
@@ -192,8 +233,10 @@ class _Taken:
     def __init__(self, count: int, output: Optional[str]) -> None:
         self._runs: list[Optional[Run]] = [None] * count
         self.output = output
+        self.doubts: Doubts = {}
 
-    def take(self, first: int, chunk: Union[bytes, list[Run]]) -> None:
+    def take(self, first: int, chunk: Union[bytes, list[Run]], doubts: Doubts) -> None:
+        _add(self.doubts, doubts)
         if isinstance(chunk, list):
             self._runs[first : first + len(chunk)] = chunk
         else:
@@ -218,9 +261,7 @@ def _folder(output: Any, overwrite: bool) -> str:
         raise RaidlabError(f"output={output!r}: it is a folder, or a path of fsspec such as 's3://bucket/runs'")
     name = os.fspath(output)
     if "://" in name:
-        import fsspec
-
-        filesystem, path = fsspec.core.url_to_fs(name)
+        filesystem, path = _remote(name)
         there = filesystem.ls(path, detail=False) if filesystem.exists(path) else []
         parts = [it for it in there if PART.fullmatch(it.rpartition("/")[2])]
         remove: Callable[[Any], None] = filesystem.rm_file
@@ -237,33 +278,45 @@ def _folder(output: Any, overwrite: bool) -> str:
     return name
 
 
+def _remote(name: str) -> tuple[Any, str]:
+    """The filesystem of a path of fsspec, and the path on it."""
+    fsspec = needed("fsspec", f"output={name!r}")
+    try:
+        filesystem, path = fsspec.core.url_to_fs(name)
+    except ImportError as error:
+        module = re.search(r"(?i)install (\S+)", str(error))
+        raise missing(module[1] if module else name.partition("://")[0], f"output={name!r}", error) from None
+    except ValueError as error:
+        known = ", ".join(sorted(fsspec.available_protocols()))
+        raise RaidlabError(f"output={name!r}: {error}: fsspec knows {known}") from None
+    return filesystem, str(path)
+
+
 def _write(name: str, content: bytes) -> None:
     """Writes a file whole, so that nobody reads half of it: local ones under another name first."""
     if "://" in name:
-        import fsspec
-
-        filesystem, path = fsspec.core.url_to_fs(name)
+        filesystem, path = _remote(name)
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
         filesystem.pipe_file(path, content)
         return
-    path = Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
+    file = Path(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".part")
     beside.write_bytes(content)
-    beside.replace(path)
+    beside.replace(file)
 
 
 LOCAL_CHUNK = 512
 """Runs of a chunk without an executor, where chunks go to files."""
 
 
-def _run_here(plan: _Plan, places: range, taken: _Taken, bar: _Bar) -> None:
+def _run_here(plan: _Plan, places: range, taken: _Taken, bar: Bar) -> None:
     compiled = plan.compiled()
     step = LOCAL_CHUNK if taken.output is not None else max(1, len(places))
     for first in range(places.start, places.stop, step):
         last = min(first + step, places.stop)
         runs = [Run(it) for it in compiled.run((first, last), plan.bottleneck, bar.after(bar.done))]
-        taken.take(first, runs if taken.output is None else _file_of(first, runs))
+        taken.take(first, runs if taken.output is None else _file_of(first, runs), _doubts(first, runs))
 
 
 @dataclass
@@ -305,12 +358,12 @@ def workers_of(executor: Executor) -> int:
 class _Crew:
     """Chunks on the workers of an executor."""
 
-    def __init__(self, plan: _Plan, each: int, count: int, executor: Executor, taken: _Taken, bar: _Bar) -> None:
+    def __init__(self, plan: _Plan, each: int, count: int, executor: Executor, taken: _Taken, bar: Bar) -> None:
         self._plan, self._each, self._count = plan, each, count
         self._executor, self._taken, self._bar = executor, taken, bar
         self._next = 0
         self._again: list[tuple[int, int, int]] = []
-        self._under_way: dict[Future[tuple[float, Chunk]], tuple[int, int, int]] = {}
+        self._under_way: dict[Future[tuple[float, Chunk, Doubts]], tuple[int, int, int]] = {}
         self._chunks = Chunks(workers_of(executor))
         self._is_gone = False
 
@@ -349,10 +402,10 @@ class _Crew:
         if self._next < self._count:
             _run_here(self._plan, range(self._next, self._count), self._taken, self._bar)
 
-    def _take(self, future: Future[tuple[float, Chunk]]) -> None:
+    def _take(self, future: Future[tuple[float, Chunk, Doubts]]) -> None:
         first, last, tries = self._under_way.pop(future)
         try:
-            seconds, chunk = future.result()
+            seconds, chunk, doubts = future.result()
         except (KeyboardInterrupt, RaidlabError):
             raise
         except (BrokenExecutor, CancelledError):
@@ -368,35 +421,5 @@ class _Crew:
             return
         self._chunks.seconds += seconds
         self._chunks.runs += last - first
-        self._taken.take(first, chunk if isinstance(chunk, bytes) else [Run(it) for it in chunk])
+        self._taken.take(first, chunk if isinstance(chunk, bytes) else [Run(it) for it in chunk], doubts)
         self._bar.to(self._bar.done + last - first)
-
-
-class _Bar:
-    """A progress bar where tqdm is installed."""
-
-    def __init__(self, count: int, is_wanted: bool) -> None:
-        self._bar: Any = None
-        self.done = 0
-        if is_wanted and count > 1:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                return
-            self._bar = tqdm(total=count, unit="run", delay=1)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def to(self, done: int) -> None:
-        if self._bar is not None:
-            self._bar.update(done - self.done)
-        self.done = done
-
-    def after(self, before: int) -> Callable[[int, int], None]:
-        """Shows how many are done of those that follow ``before``."""
-        return lambda done, _: self.to(before + done)

@@ -10,9 +10,20 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import path
+from .arguments import path, refused, shown
 from .arrays import _read
 from .own import Column, Target, batches
+
+
+ASKED = {
+    "run": "The job measures for {0}: simulate(..., run='{0}').",
+    "ramp": "The job has a ramp of {0}: simulate(..., ramp='{0}').",
+    "region": "The job uses {0} of its target: Array(..., region='{0}').",
+    "seed": "The job has the seed {0}: simulate(..., seed={0}).",
+    "targets": "The job runs on {0}; here it runs on the array.",
+    "buffered": "The job goes through the page cache (direct=0); here requests go to the array.",
+}
+"""What a job asks that is said elsewhere."""
 
 
 class Workload:
@@ -25,14 +36,20 @@ class Workload:
     def _fill(self, made_of: tuple[str, str, str, int]) -> None:
         kind, name, text, step = self._made_of = made_of
         self.notes: list[str] = []
-        """What was left out of a job file, or is a little different here: sentences."""
+        """What was left out of a job file, is a little different here, or is to be said elsewhere: sentences."""
+        self.iodepth: Optional[int] = None
+        """Requests in flight that a job file asks for; runs have so many where nobody says another number."""
         if kind == "builtin":
-            self._workload = _raidlab.Workload(name)
+            try:
+                self._workload = _raidlab.Workload(name)
+            except RaidlabError as error:
+                raise refused("workload", name, f"{error}; raidlab.Workload.builtin() lists those there are") from None
         elif kind == "toml":
             self._workload = _raidlab.Workload.from_toml(name, text)
         else:
-            steps, self.notes = _raidlab.Workload.from_fio(name, text)
-            self._workload = steps[step]
+            steps, notes = _raidlab.Workload.from_fio(name, text)
+            self._workload, (self.iodepth, asked) = steps[step]
+            self.notes = [*notes, *(ASKED[what].format(value) for what, value in asked)]
 
     @classmethod
     def _of(cls, made_of: tuple[str, str, str, int]) -> Workload:
@@ -52,7 +69,11 @@ class Workload:
 
     @classmethod
     def from_fio(cls, path: Union[str, Path]) -> list[Workload]:
-        """The workloads of a job file of fio, one for each step that runs alone. What has no counterpart is refused, line by line."""
+        """The workloads of a job file of fio, one for each step that runs alone. What has no counterpart is refused, line by line.
+
+        ``iodepth`` of each is the job's. Length, ramp, size and seed of the job are arguments of :func:`raidlab.simulate` and
+        :class:`raidlab.Array`; ``notes`` say which the job has.
+        """
         text = _read(path)
         steps, _ = _raidlab.Workload.from_fio(str(path), text)
         return [cls._of(("fio", str(path), text, step)) for step in range(len(steps))]
@@ -102,7 +123,7 @@ class OwnWorkload(Workload):
 
     def _make(self, function: Batches, name: str, timed: bool, largest: str) -> None:
         self._own = (function, name, timed, largest)
-        self.notes = []
+        self.notes, self.iodepth = [], None
         self._workload = _raidlab.Workload.from_own(name, partial(_begun, function, name, timed), timed, largest)
 
     def __getstate__(self) -> Any:
@@ -126,8 +147,8 @@ def as_workloads(given: Union[Given, Sequence[Given]]) -> list[Workload]:
     """A name, a workload, a function that makes one, or several of these."""
     several = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not several:
-        raise RaidlabError(f"workload={given!r}: name at least one; raidlab.Workload.builtin() has the names")
+        raise RaidlabError(f"workload={shown(given)}: name at least one; raidlab.Workload.builtin() has the names")
     for it in several:
         if not isinstance(it, (str, Workload)) and not callable(it):
-            raise RaidlabError(f"workload={it!r}: a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
+            raise RaidlabError(f"workload={shown(it)}: a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
     return [it if isinstance(it, Workload) else Workload(it) if isinstance(it, str) else OwnWorkload(it) for it in several]

@@ -1,11 +1,11 @@
 //! The catalogue, and arrays of its parts.
 
-use crate::errors::{refused, refused_argument};
+use crate::errors::{refused, refused_argument, refused_array};
 use crate::own::{OwnDriveArgs, OwnFault, add_drives};
 use pyo3::prelude::*;
 use raidlab::{
-    ArrayFile, ByteCount, CatalogChange, CatalogFile, ControllerSettings, DriveHistory, IoPolicy,
-    LevelVariant, MetadataPolicy, NanoSpan, Owner, ReadPolicy, WritePolicy, nearest,
+    ArrayFile, ArrayFileError, ByteCount, CatalogChange, CatalogFile, ControllerSettings, DriveHistory,
+    IoPolicy, LevelVariant, MetadataPolicy, NanoSpan, Owner, ReadPolicy, WritePolicy, nearest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -63,7 +63,21 @@ impl Catalog {
 
 /// An array of catalogue parts.
 #[pyclass(frozen, module = "raidlab._raidlab")]
-pub(crate) struct Array(pub(crate) raidlab::Array);
+pub(crate) struct Array {
+    pub(crate) array: raidlab::Array,
+    /// Described in Python, and by no file.
+    pub(crate) in_python: bool,
+}
+
+impl Array {
+    fn refused(&self, error: &ArrayFileError) -> PyErr {
+        refused(if self.in_python {
+            refused_array(error, &self.array.clone().into())
+        } else {
+            error.to_string()
+        })
+    }
+}
 
 #[pymethods]
 impl Array {
@@ -71,28 +85,36 @@ impl Array {
     #[new]
     fn new(settings: &str) -> PyResult<Self> {
         let settings: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
-        file_of(&Arguments(settings)).map(|file| Self(file.into()))
+        file_of(&Arguments(settings)).map(|file| Self { array: file.into(), in_python: true })
     }
 
     /// The array that the TOML `text` describes; messages call it `name`.
     #[staticmethod]
     fn from_toml(name: &str, text: &str) -> PyResult<Self> {
-        ArrayFile::parse(name, text).map(|file| Self(file.into())).map_err(refused)
+        let file = ArrayFile::parse(name, text).map_err(refused)?;
+        Ok(Self { array: file.into(), in_python: false })
+    }
+
+    /// It as files describe it, as JSON; sizes are in bytes.
+    fn file(&self) -> String {
+        let file: ArrayFile = self.array.clone().into();
+        serde_json::to_string(&file).expect("text and numbers always print")
     }
 
     /// The array in a few words; an array that can't be is refused.
     fn label(&self, catalog: &Catalog) -> PyResult<String> {
-        self.0.resolve(&catalog.parts).map(|(_, array)| array.label()).map_err(refused)
+        let resolved = self.array.resolve(&catalog.parts);
+        resolved.map(|(_, array)| array.label()).map_err(|error| self.refused(&error))
     }
 
     /// What the host sees, in bytes.
     fn usable_bytes(&self, catalog: &Catalog) -> PyResult<u64> {
-        self.0.usable(&catalog.parts).map(ByteCount::get).map_err(refused)
+        self.array.usable(&catalog.parts).map(ByteCount::get).map_err(|error| self.refused(&error))
     }
 
     /// What could not be plugged together, a sentence each.
     fn misfits(&self, catalog: &Catalog) -> PyResult<Vec<String>> {
-        self.0.misfits(&catalog.parts).map_err(refused)
+        self.array.misfits(&catalog.parts).map_err(|error| self.refused(&error))
     }
 }
 
@@ -107,10 +129,31 @@ impl Arguments {
     /// The argument called `name`, as files have it.
     fn read<T: DeserializeOwned>(&self, name: &str) -> PyResult<Option<T>> {
         let read = |value: &Value| {
-            serde_json::from_value(value.clone())
-                .map_err(|error| refused_argument(name, value, in_words(&error.to_string())))
+            serde_json::from_value(value.clone()).map_err(|error| {
+                let error = in_words(&error.to_string());
+                match culprit::<T>(value) {
+                    Some((key, value)) => refused_argument(&format!("{name}['{key}']"), value, error),
+                    None => refused_argument(name, value, error),
+                }
+            })
         };
         self.given(name).map(read).transpose()
+    }
+
+    /// Refuses numbers for those `keys` of the dictionary `name` that have a unit; zero needs none.
+    fn check_units(&self, name: &str, keys: &[&str]) -> PyResult<()> {
+        let bare = |key: &&str| {
+            let value = self.given(name)?.get(key)?;
+            (value.is_number() && value.as_f64() != Some(0.0)).then_some((*key, value))
+        };
+        keys.iter().find_map(bare).map_or(Ok(()), |(key, value)| {
+            let example = if key == "flush-after" {
+                "a time is text with a unit, such as '4s'"
+            } else {
+                "a size is text with a unit, such as '64KiB'"
+            };
+            Err(refused_argument(&format!("{name}['{key}']"), value, example))
+        })
     }
 
     /// The argument called `name`, one of the words that are `known`.
@@ -142,15 +185,29 @@ impl Arguments {
     }
 }
 
+/// The first key of a dictionary that is against its being read, and its value.
+fn culprit<T: DeserializeOwned>(value: &Value) -> Option<(&String, &Value)> {
+    let alone = |(key, value): &(&String, &Value)| {
+        let object = Map::from_iter([((*key).clone(), (*value).clone())]);
+        serde_json::from_value::<T>(Value::Object(object)).is_err()
+    };
+    value.as_object()?.iter().find(alone)
+}
+
 /// What is allowed instead of the type that was expected.
 fn in_words(error: &str) -> String {
-    const WORDS: [(&str, &str); 4] = [
+    const WORDS: [(&str, &str); 9] = [
         ("expected u16", "expected a whole number from 0 to 65535"),
         ("expected u8", "expected a whole number from 0 to 255"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
         ("expected a boolean", "expected True or False"),
         ("expected a string", "expected text"),
+        ("expected struct CacheSettings", "expected a dictionary with keys of [cache]"),
+        ("expected struct Resilience", "expected a dictionary with keys of [resilience]"),
+        ("unknown field", "unknown key"),
+        ("unknown variant", "unknown word"),
     ];
-    WORDS.iter().fold(error.to_owned(), |text, (from, to)| text.replace(from, to))
+    WORDS.iter().fold(error.replace('`', "'"), |text, (from, to)| text.replace(from, to))
 }
 
 fn file_of(given: &Arguments) -> PyResult<ArrayFile> {
@@ -168,7 +225,12 @@ fn file_of(given: &Arguments) -> PyResult<ArrayFile> {
     file.disk_cache = given.read("disk_cache")?;
     file.region = given.parsed("region")?;
     file.condition = given.parsed::<DriveHistory>("condition")?;
-    file.fill = given.read("fill")?;
+    file.fill = given.read("fill").map_err(|error| match given.given("fill") {
+        Some(fill) if fill.is_i64() => refused_argument("fill", fill, "it is a percentage from 1 to 100"),
+        _ => error,
+    })?;
+    given.check_units("cache", &["size", "block-size", "read-ahead", "flush-after"])?;
+    given.check_units("resilience", &["log-size"])?;
     file.cache = given.read("cache")?.unwrap_or_default();
     file.cache.size = given.parsed("cache_size")?.or(file.cache.size);
     file.cache.read_policy =

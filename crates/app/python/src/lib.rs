@@ -40,4 +40,8 @@ mod _raidlab {
     use super::table::Table;
     #[pymodule_export]
     use super::workload::{Workload, workload_names};
+
+    /// The version of the library.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

@@ -37,6 +37,11 @@ impl Run {
         self.0.warnings()
     }
 
+    /// The same, each with what is said of several runs that have it.
+    fn doubts(&self) -> Vec<(&'static str, String)> {
+        self.0.doubts().collect()
+    }
+
     /// What set its pace, in a sentence, where that was looked for.
     fn bottleneck(&self) -> Option<String> {
         self.0.bottleneck.as_ref().map(BottleneckFacts::sentence)
@@ -48,8 +53,11 @@ impl Run {
 pub(crate) fn explanation(runs: Vec<PyRef<'_, Run>>, width: u16) -> String {
     let options = terminal::TerminalOptions { width, colour: false };
     match &runs[..] {
-        [only] => terminal::run(&only.0, options),
-        _ => terminal::runs(&results(&runs), options),
+        [only] => terminal::run(&only.0, options) + &terminal::doubts(&only.0.warnings(), options),
+        _ => {
+            let runs = results(&runs);
+            terminal::runs(&runs, options) + &terminal::doubts(&RunResult::doubts_of(&runs), options)
+        }
     }
 }
 
@@ -101,8 +109,10 @@ pub(crate) fn stored_runs(path: PathBuf, selectors: Vec<String>) -> PyResult<Vec
     }
     let store = Store::open(&path).map_err(refused)?;
     let chosen = if selectors.is_empty() {
-        let lines = store.list_runs(&RunFilter::default()).map_err(refused)?;
-        lines.iter().rev().map(|line| line.id).collect()
+        let mut lines = store.list_runs(&RunFilter::default()).map_err(refused)?;
+        lines.reverse();
+        lines.sort_by(|a, b| a.started_at.cmp(&b.started_at));
+        lines.iter().map(|line| line.id).collect()
     } else {
         let selectors =
             selectors.iter().map(|text| text.parse::<RunSelector>()).collect::<Result<Vec<_>, _>>();

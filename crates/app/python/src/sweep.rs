@@ -1,13 +1,13 @@
 //! Arrays under loads.
 
 use crate::array::{Array, Catalog};
-use crate::errors::{refused, refused_argument};
+use crate::errors::{refused, refused_argument, refused_array};
 use crate::own::OwnFault;
 use crate::run::Run;
 use crate::waiting::waited_for;
 use crate::workload::Workload;
 use pyo3::prelude::*;
-use raidlab::{NanoSpan, SweepOptions, WINDOW_DEFAULT, Window};
+use raidlab::{NanoSpan, SetupError, SweepOptions, WINDOW_DEFAULT, Window};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(crate) struct Sweep {
     asked: Arc<raidlab::Sweep>,
     catalog: Arc<raidlab::Catalog>,
+    /// Whether each array is described in Python, and by no file.
+    in_python: Vec<bool>,
     /// What the caller's own workloads and drives raise.
     own: Arc<OwnFault>,
 }
@@ -51,13 +53,14 @@ impl Sweep {
         };
         let own = Arc::new(OwnFault::default());
         let sweep = raidlab::Sweep {
-            arrays: arrays.iter().map(|array| array.0.clone()).collect(),
+            arrays: arrays.iter().map(|array| array.array.clone()).collect(),
             workloads: workloads.iter().map(|workload| workload.of_sweep(&own)).collect(),
             iodepths,
             window: Window { iodepth: 1, ramp, run: measured, settles, seed },
             threads: threads.map(of_threads).transpose()?,
         };
-        Ok(Self { asked: Arc::new(sweep), catalog: catalog.of_sweep(py, &own)?, own })
+        let in_python = arrays.iter().map(|array| array.in_python).collect();
+        Ok(Self { asked: Arc::new(sweep), catalog: catalog.of_sweep(py, &own)?, in_python, own })
     }
 
     /// Runs of one array.
@@ -68,9 +71,17 @@ impl Sweep {
     /// Refuses arrays that can't be; `arrays` stands before their number.
     fn check(&self) -> PyResult<()> {
         for (index, array) in self.asked.arrays.iter().enumerate() {
-            let named = |error| match self.asked.arrays.len() {
-                1 => refused(error),
-                _ => refused(format!("arrays[{index}]: {error}")),
+            let named = |error: SetupError| {
+                let text = match &error {
+                    SetupError::Array(of_array) if self.in_python[index] => {
+                        refused_array(of_array, &array.clone().into())
+                    }
+                    _ => error.to_string(),
+                };
+                match self.asked.arrays.len() {
+                    1 => refused(text),
+                    _ => refused(format!("arrays[{index}]: {text}")),
+                }
             };
             raidlab::Simulation::sharing(&self.catalog, array.clone()).map(drop).map_err(named)?;
         }

@@ -3,8 +3,8 @@
 use crate::errors::refused;
 use crate::own::{OwnFault, OwnWorkload};
 use pyo3::prelude::*;
-use raidlab::WorkloadFacts;
-use raidlab_jobs::{Surroundings, import_fio};
+use raidlab::{NanoSpan, WorkloadFacts};
+use raidlab_jobs::{RunHints, Surroundings, import_fio};
 use std::sync::Arc;
 
 /// What an application asks.
@@ -28,6 +28,23 @@ impl From<raidlab::Workload> for Workload {
     }
 }
 
+/// Requests in flight, and what a job asks beside its requests: arguments of Python or words, and their values.
+type JobHints = (Option<u32>, Vec<(&'static str, String)>);
+
+fn hints(run: &RunHints) -> JobHints {
+    let seconds = |span: NanoSpan| format!("{}ms", span.get().div_ceil(1_000_000));
+    let asked = [
+        ("run", run.run.map(seconds)),
+        ("ramp", run.ramp.map(seconds)),
+        ("region", run.size.map(|size| format!("{}B", size.get()))),
+        ("seed", run.seed.map(|seed| seed.to_string())),
+        ("targets", (!run.targets.is_empty()).then(|| run.targets.join(", "))),
+        ("buffered", run.buffered.then(|| "1".to_owned())),
+    ];
+    let asked = asked.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    (run.iodepths.first().copied(), asked.collect())
+}
+
 #[pymethods]
 impl Workload {
     /// The built-in one of that full or short name, or that of the file of this path if it ends in `.toml`.
@@ -42,11 +59,19 @@ impl Workload {
         raidlab::Workload::from_toml(name, text).map(Self::from).map_err(refused)
     }
 
-    /// Those of a job file of fio, one after the other, and notes on what was left out.
+    /// Those of a job file of fio, one after the other, each with how the job runs it, and notes on what was left out.
     #[staticmethod]
-    fn from_fio(name: &str, text: &str) -> PyResult<(Vec<Self>, Vec<String>)> {
+    fn from_fio(name: &str, text: &str) -> PyResult<(Vec<(Self, JobHints)>, Vec<String>)> {
         let read = import_fio(name, text, Surroundings::NONE).map_err(refused)?;
-        Ok((read.steps.into_iter().map(|step| step.workload.into()).collect(), read.notes))
+        let step = |step: raidlab_jobs::Step| (step.workload.into(), hints(&step.run));
+        Ok((read.steps.into_iter().map(step).collect(), read.notes))
+    }
+
+    /// The same with so many requests in flight, unless it has a number of its own.
+    fn with_iodepth(&self, iodepth: u32) -> Self {
+        let mut workload = self.workload.clone();
+        workload.spec.iodepth = workload.spec.iodepth.or(Some(iodepth));
+        Self { workload, own: self.own.clone() }
     }
 
     /// The one called `name` whose requests Python makes.

@@ -103,6 +103,11 @@ impl CacheEngine {
         self.slots.slot_count()
     }
 
+    /// Array blocks that the members do not have yet.
+    pub(crate) fn dirty_blocks(&self) -> u64 {
+        self.slots.dirty_blocks()
+    }
+
     /// Slots that are dirty or being destaged.
     #[inline]
     pub(crate) const fn dirty_count(&self) -> u32 {

@@ -2,8 +2,8 @@
 
 use crate::rules::{ArrayRules, WriteLogPlace};
 use raidlab_format::{
-    AreaLayout, ArrayState, ArrayUuid, DeviceRecord, DeviceUuid, Geometry, LogPlace, MetadataPolicy,
-    StartNonce, header_len, tag_blocks, untagged_blocks,
+    AreaLayout, ArrayState, ArrayUuid, DEVICES_MAX, DeviceRecord, DeviceUuid, Geometry, LogPlace,
+    MetadataPolicy, StartNonce, header_len, tag_blocks, untagged_blocks,
 };
 use raidlab_raid::{
     Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout, narrow_stripes,
@@ -197,7 +197,7 @@ pub struct Resilience {
     pub log_size: ByteCount,
     /// Whether each block has a tag that is compared when it is read.
     pub integrity: bool,
-    /// Stripes that a rebuild, resync, check or repair has under way at once; 0 is as 1.
+    /// Stripes that a rebuild, resync, check or repair has under way at once.
     pub scan_iodepth: u32,
     /// Most bytes that a scan walks over on each member in a second; no bound if none. At 0 scans rest.
     pub scan_bytes_per_sec: Option<ByteCount>,
@@ -311,6 +311,17 @@ pub enum ConfigError {
     /// Nothing would ever be destaged.
     #[error("flush-iodepth is 0: at least one member write must be allowed at a time")]
     FlushDepth,
+    /// No scan would ever begin.
+    #[error("scan-iodepth is 0: at least one stripe must be under way in a rebuild or check")]
+    ScanDepth,
+    /// More devices than an array has.
+    #[error("{spares} spares beside {members} members: an array has {} devices at most", DEVICES_MAX)]
+    TooManySpares {
+        /// Spares.
+        spares: u16,
+        /// Members.
+        members: u16,
+    },
     /// Write-back or a cached read policy without a cache.
     #[error(
         "{what} needs a cache of at least {}, and the cache is {}: {instead}",
@@ -409,6 +420,7 @@ impl ArrayConfig {
         let shape = layout.shape();
         let strip = self.block_size.bytes_of(shape.strip_blocks);
         self.check_cache(strip)?;
+        self.check_resilience()?;
         self.check_write_log(shape)?;
         // A check reads all units and computes parity beside what it read; copies are compared where they were read to.
         let compared_units = match shape {
@@ -490,6 +502,14 @@ impl ArrayConfig {
             devices: (0..members + spares).map(line).collect(),
             bad_ranges: Vec::new(),
         }
+    }
+
+    fn check_resilience(&self) -> Result<(), ConfigError> {
+        let (members, Resilience { spares, scan_iodepth, .. }) = (self.members, self.resilience);
+        if spares > 0 && usize::from(members) + usize::from(spares) > DEVICES_MAX {
+            return Err(ConfigError::TooManySpares { spares, members });
+        }
+        if scan_iodepth == 0 { Err(ConfigError::ScanDepth) } else { Ok(()) }
     }
 
     /// Source: Linux `drivers/md/raid5-ppl.c`, `ppl_init_log`, and `raid5-log.h`.

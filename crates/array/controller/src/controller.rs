@@ -470,6 +470,11 @@ impl Controller {
         self.cache.dirty_count()
     }
 
+    /// The same in array blocks: a cache block is dirty as a whole where one of its array blocks is. It looks at all of them.
+    pub fn dirty_blocks(&self) -> u64 {
+        self.cache.dirty_blocks()
+    }
+
     /// True when nothing is under way and nothing is dirty. A scan is under way until it has ended or rests.
     pub fn is_idle(&self) -> bool {
         self.cache.dirty_count() == 0

@@ -181,7 +181,32 @@ impl FromStr for ByteCount {
     /// # Errors
     /// [`ParseUnitError`] for text without a number or unit, with an unknown unit, with a fraction of a byte, or out of range.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse_scaled(text, SCALES, ("a size such as 64KiB, 8GB or 512B", ["GB", "KiB"])).map(Self)
+        let read = parse_scaled(text, SCALES, ("a size such as 64KiB, 8GB or 512B", ["GB", "KiB"])).map(Self);
+        read.map_err(|error| match error {
+            ParseUnitError::NoUnit { text, example } => {
+                let example = Self::written_in_bytes(&text).unwrap_or(example);
+                ParseUnitError::NoUnit { text, example }
+            }
+            other => other,
+        })
+    }
+}
+
+impl ByteCount {
+    /// How a number that was meant in bytes is written: one of whole sectors is.
+    fn written_in_bytes(text: &str) -> Option<String> {
+        let number = text.trim();
+        let mut count: u64 = number.parse().ok().filter(|bytes: &u64| bytes.is_multiple_of(512))?;
+        let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
+        let mut larger = None;
+        while count.is_multiple_of(1024)
+            && let Some(unit) = units.next()
+        {
+            count /= 1024;
+            larger = Some(unit);
+        }
+        let larger = larger.map_or_else(String::new, |unit| format!(" or {count}{unit}"));
+        Some(format!("{number}B{larger}"))
     }
 }
 

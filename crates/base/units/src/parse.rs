@@ -131,6 +131,8 @@ mod tests {
             ("1.5kB", Ok(1500)),
             ("0", Ok(0)),
             ("400", Err("'400': give a unit, as 400GB or 400KiB")),
+            ("65536", Err("'65536': give a unit, as 65536B or 64KiB")),
+            ("1536", Err("'1536': give a unit, as 1536B")),
             (" 1.5", Err("' 1.5': give a unit, as 1.5GB or 1.5KiB")),
             ("GB", Err("'GB' does not start with a number: write a size such as 64KiB, 8GB or 512B")),
             ("4 X", Err("'X' in '4 X' is not a unit here: write a size such as 64KiB, 8GB or 512B")),

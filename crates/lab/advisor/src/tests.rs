@@ -335,6 +335,7 @@ fn what_is_still_filling_is_named_and_not_ranked() {
             dirty_bytes_end: 1 << 40,
             cache_bytes,
             flush_start_pct: 80,
+            absorbed_bytes: None,
         });
     };
     fills(&mut runs[0]);

@@ -512,6 +512,7 @@ mod tests {
                 dirty_bytes_end: 1 << 40,
                 cache_bytes: 1 << 41,
                 flush_start_pct: 80,
+                absorbed_bytes: None,
             });
         });
         let matrix = Matrix::of(&filling, None);

@@ -115,7 +115,7 @@ const SUMMARY_COLUMNS: [Column<OpSummary>; 14] = [
 ];
 
 /// What a run cost, and what has no column of its own.
-const COST_COLUMNS: [Column<RunResult>; 19] = [
+const COST_COLUMNS: [Column<RunResult>; 20] = [
     ("seed", Kind::Count, |run| unless_missing(run, run.seed)),
     ("cpu_ns_per_io", Kind::Real, |run| run.cost.cpu_ns_per_io.map_or(Value::None, Value::Real)),
     ("member_reads", Kind::Count, |run| maybe(run.cost.member_reads)),
@@ -123,6 +123,10 @@ const COST_COLUMNS: [Column<RunResult>; 19] = [
     ("host_reads", Kind::Count, |run| maybe(run.cost.host_reads)),
     ("host_writes", Kind::Count, |run| maybe(run.cost.host_writes)),
     ("wall_ns", Kind::Count, |run| unless_missing(run, run.cost.wall_ns)),
+    ("warnings", Kind::Text, |run| {
+        let warnings = run.warnings().join(" | ");
+        if warnings.is_empty() { Value::None } else { Value::Text(warnings) }
+    }),
     ("bottleneck", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, |facts| text(&facts.name))),
     ("bottleneck_json", Kind::Text, |run| run.bottleneck.as_ref().map_or(Value::None, json)),
     ("range_json", Kind::Text, |run| run.range.as_ref().map_or(Value::None, json)),

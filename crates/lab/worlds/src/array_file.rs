@@ -221,7 +221,9 @@ impl ArrayFile {
     /// # Errors
     /// [`ArrayFileError::Toml`] names line and key.
     pub fn parse(name: &str, text: &str) -> Result<Self, ArrayFileError> {
-        Ok(toml_file::parse(name, text, SCHEMA)?)
+        let file = toml_file::parse(name, text, SCHEMA)?;
+        toml_file::check_times(name, text, &["flush-after"])?;
+        Ok(file)
     }
 
     /// Puts the drives of `catalog` that the array is made of in the condition that the file or the user says, if any. A drive
@@ -301,6 +303,30 @@ mod tests {
         for (more, expected) in rows {
             assert_eq!(conditioned("generic-nvme", more).as_deref(), Ok(expected), "{more}");
         }
+    }
+
+    #[test]
+    fn sizes_and_times_have_a_unit() {
+        for setting in ["read-ahead = 5", "flush-after = 5", "size = 5"] {
+            let error = file("generic-nvme", &format!("[cache]\n{setting}")).expect_err(setting).to_string();
+            assert!(error.contains("5 has no unit"), "{setting}: {error}");
+        }
+        let settings = "[cache]\nread-ahead = \"1MiB\"\nflush-after = \"5s\"\nsize = 0";
+        assert!(file("generic-nvme", settings).is_ok());
+    }
+
+    #[test]
+    fn names_tell_settings_apart() {
+        let label = |more: &str| {
+            let file = file("generic-nvme", more).expect(more);
+            file.resolve(&Catalog::builtin()).expect(more).1.label()
+        };
+        let usual = "RAID 1 x2 write-through on generic-nvme behind linux-md-nvme";
+        assert_eq!(label(""), usual);
+        assert_eq!(
+            label("strip-size = \"1MiB\"\ndisk-cache = false"),
+            format!("{usual}, strip 1 MiB, disk cache off")
+        );
     }
 
     #[test]

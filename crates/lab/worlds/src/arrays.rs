@@ -191,6 +191,10 @@ pub struct ModelledArray {
     /// Its controllers and volumes, if there are more than one of either, or there might be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<ModelledControllers>,
+    /// Settings that the controller is not delivered with and that a name tells.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub unusual: Vec<String>,
 }
 
 /// What people may say about a modelled array; the rest is as the controller is delivered.
@@ -246,7 +250,8 @@ impl ModelledArray {
             enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
             drive: models.drive.id.clone(),
         };
-        Ok(Self { parts, config, usable, region: usable, controllers: None })
+        let unusual = unusual(&config, models.controller);
+        Ok(Self { parts, config, usable, region: usable, controllers: None, unusual })
     }
 
     /// The array with the first `region` of its volume in use.
@@ -262,8 +267,32 @@ impl ModelledArray {
 
     /// The array in a few words.
     pub fn label(&self) -> String {
-        format!("{} on {} behind {}", array_label(&self.config), self.parts.drive, self.controller_label())
+        let unusual: String = self.unusual.iter().map(|setting| format!(", {setting}")).collect();
+        let (array, drive) = (array_label(&self.config), &self.parts.drive);
+        format!("{array} on {drive} behind {}{unusual}", self.controller_label())
     }
+}
+
+/// Settings of `config` that `controller` is not delivered with, as names of arrays tell them.
+fn unusual(config: &ArrayConfig, controller: &ControllerModel) -> Vec<String> {
+    let (cache, delivered) = (&config.cache, delivered_cache(controller));
+    let member_cache = member_cache(controller.member_write_cache);
+    let settings = [
+        (config.strip_size != controller.strip_size, format!("strip {}", config.strip_size)),
+        (cache.size != delivered.size, format!("cache {}", cache.size)),
+        (cache.read_policy != delivered.read_policy, cache.read_policy.name().to_owned()),
+        (cache.io_policy != delivered.io_policy, format!("{} I/O", cache.io_policy.name())),
+        (
+            (cache.flush_start_pct, cache.flush_stop_pct)
+                != (delivered.flush_start_pct, delivered.flush_stop_pct),
+            format!("flush from {} to {} %", cache.flush_start_pct, cache.flush_stop_pct),
+        ),
+        (
+            config.member_cache != member_cache,
+            format!("disk cache {}", if config.member_cache == MemberCache::On { "on" } else { "off" }),
+        ),
+    ];
+    settings.into_iter().filter_map(|(differs, text)| differs.then_some(text)).collect()
 }
 
 /// A region that the volume can't hold.

@@ -193,8 +193,13 @@ mod tests {
             let is_full = load.ramp >= NanoSpan::from_secs(until);
             let dirty_bytes_end = if is_full { 0 } else { grows };
             let cache_bytes = 1_000_000_000;
-            result.cache_fill =
-                Some(CacheFill { dirty_bytes_start: 0, dirty_bytes_end, cache_bytes, flush_start_pct: 80 });
+            result.cache_fill = Some(CacheFill {
+                dirty_bytes_start: 0,
+                dirty_bytes_end,
+                cache_bytes,
+                flush_start_pct: 80,
+                absorbed_bytes: None,
+            });
             Ok::<_, Infallible>(result)
         };
         let Ok(first) = run(&load).map(|result| (load.clone(), result));

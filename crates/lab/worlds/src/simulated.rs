@@ -224,6 +224,7 @@ fn run_with(
         let iodepth_per_target = load.iodepth / volumes;
         result.load = Some(LoadFacts { targets: volumes, workers: 1, iodepth_per_target });
     }
+    result.misfits = models.misfits(array.config.members);
     result.array = Some(of_volumes(facts, array.volume_count()));
     result.cache_fill = cache_fill(array, &outcome);
     result.enclosure = array.controllers.is_some().then(|| enclosure_facts(&enclosure, &outcome));
@@ -405,10 +406,11 @@ fn enclosure_under(models: &Models<'_>, array: &ModelledArray, load: &Load) -> S
 /// How the write caches of all volumes filled, where there are any.
 fn cache_fill(array: &ModelledArray, outcome: &SimulationOutcome) -> Option<CacheFill> {
     let cache = &array.config.cache;
-    let [start, end] = outcome.dirty[..] else { return None };
+    let ([start, end], [before, after]) = (&outcome.dirty[..], &outcome.unwritten[..]) else { return None };
     (cache.write_policy != WritePolicy::WriteThrough).then(|| CacheFill {
         dirty_bytes_start: start.0,
         dirty_bytes_end: end.0,
+        absorbed_bytes: Some(after.0.saturating_sub(before.0)),
         cache_bytes: cache.size.0 * u64::from(array.volume_count()),
         flush_start_pct: cache.flush_start_pct,
     })

@@ -75,6 +75,19 @@ pub const CHECKPOINT_SUFFIX: &str = ", checkpoint";
 /// Share of the writes of a window that may go into a cache alone before it is said.
 const ABSORBED_SHARE_MAX: f64 = 0.1;
 
+/// What is said of several runs, and what one of them says.
+type Doubt = (&'static str, fn(&RunResult) -> Option<String>);
+
+/// What may be the matter with runs.
+static DOUBTS: [Doubt; 6] = [
+    ("have parts that could not be plugged together", RunResult::misfit_text),
+    ("measured nothing", RunResult::nothing_measured_text),
+    ("were not steady within their windows", RunResult::unsteady_text),
+    ("had a write cache that was still filling", RunResult::filling_text),
+    ("had requests that started late", RunResult::late_text),
+    ("had too few batches of accelerators in their windows", RunResult::few_batches_text),
+];
+
 impl Metric {
     /// The unit for tables: `IOPS` or `MB/s`.
     pub const fn unit(self) -> &'static str {
@@ -94,6 +107,9 @@ pub struct RunResult {
     pub target: String,
     /// The array, if it was one.
     pub array: Option<ArrayFacts>,
+    /// What could not be plugged together of its parts; it was simulated all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub misfits: Vec<String>,
     /// Its controllers and volumes, where there are several of either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<EnclosureFacts>,
@@ -206,8 +222,50 @@ impl RunResult {
     /// What is to be known of the run before its figures are trusted: sentences.
     pub fn warnings(&self) -> Vec<String> {
         let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
-        let texts = [self.unsteady_text(), self.filling_text(), self.late_text(), self.few_batches_text()];
-        texts.into_iter().flatten().chain(of_streams).collect()
+        self.doubts().map(|(_, text)| text).chain(of_streams).collect()
+    }
+
+    /// The same but for streams, each with what is said of several runs that have it: `were not steady within their windows`.
+    pub fn doubts(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        DOUBTS.iter().filter_map(|(what, text)| Some((*what, text(self)?)))
+    }
+
+    /// A sentence for all of `runs` with the same doubt, with that of the first; of one run alone, what is said of it.
+    pub fn doubts_of<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
+        let runs: Vec<&Self> = runs.into_iter().collect();
+        let sentence = |(what, text): &Doubt| {
+            let mut texts = runs.iter().filter_map(|run| text(run));
+            let first = texts.next()?;
+            Some(match runs.len() {
+                1 => first,
+                all => format!("{} of {all} runs {what}; the first: {first}", 1 + texts.count()),
+            })
+        };
+        DOUBTS.iter().filter_map(sentence).collect()
+    }
+
+    /// Says so if parts of the array could not be plugged together.
+    pub fn misfit_text(&self) -> Option<String> {
+        let misfits = self.misfits.join("; ");
+        (!misfits.is_empty()).then(|| format!("{misfits}; it is simulated all the same"))
+    }
+
+    /// Says so if no request of a simulated load ended in the window.
+    pub fn nothing_measured_text(&self) -> Option<String> {
+        let is_plain = self.world == World::Simulated && self.streams.is_none() && self.phases.is_empty();
+        let has_ended = self.ops.others.iter().any(|(_, summary)| summary.requests > 0)
+            || self.ops.total.requests + self.ops.total.errors > 0;
+        (is_plain && !has_ended && self.actors.is_empty()).then(|| {
+            let (workload, load) = (&self.workload, self.offered_load());
+            match self.window_ns {
+                0 => format!(
+                    "{workload} at {load} measured nothing: its requests ended before the window, which begins {} into the run: make the ramp \
+                     shorter, or give it more requests",
+                    self.settings.get("ramp").map_or("later", String::as_str)
+                ),
+                ns => format!("{workload} at {load} measured nothing: no request ended in the window of {}", NanoSpan(ns)),
+            }
+        })
     }
 
     /// Says so if so few batches fell into the window that figures of accelerators are coarse.
@@ -241,13 +299,14 @@ impl RunResult {
     pub fn filling_text(&self) -> Option<String> {
         let fill = self.cache_fill?;
         let window_secs = NanoSpan(self.window_ns).as_secs_f64();
-        let (absorbed, written) = (fill.absorbed_bytes(), self.ops.write.bytes_per_sec.0 * window_secs);
+        let written = self.ops.write.bytes_per_sec.0 * window_secs;
+        let (absorbed, filled) = (fill.absorbed_of(written), fill.filled_bytes());
         let mark = fill.cache_bytes as f64 * f64::from(fill.flush_start_pct) / 100.0;
-        if absorbed <= ABSORBED_SHARE_MAX * written {
+        if absorbed <= ABSORBED_SHARE_MAX * written || filled <= 0.0 {
             return None;
         }
         // Where it got full in the window, the next window is the first without that.
-        let left = (mark - fill.dirty_bytes_end as f64).max(0.0) / absorbed * window_secs;
+        let left = (mark - fill.dirty_bytes_end as f64).max(0.0) / filled * window_secs;
         let until_full = NanoSpan::from_secs(if left > 0.0 { left } else { window_secs }.ceil() as u64);
         let pct = |bytes: u64| 100.0 * bytes as f64 / fill.cache_bytes as f64;
         Some(format!(
@@ -465,6 +524,7 @@ mod tests {
                 dirty_bytes_end: end,
                 cache_bytes,
                 flush_start_pct: 80,
+                absorbed_bytes: None,
             });
             RunResult { cache_fill, ..run(Metric::Iops) }.warnings().join("\n")
         };
@@ -472,6 +532,16 @@ mod tests {
         assert!(said.contains("from 50 to 60 %") && said.contains("49 % of what was written"), "{said}");
         assert!(said.contains("some 1.00 s more"), "4000 bytes at 4000 a second: {said}");
         assert!(told(12_000, 16_000, 20_000).contains("some 1.00 s more"), "it got full in the window");
+        // Four writes of 512 bytes, each in a cache block of its own of 4096.
+        let cache_fill = CacheFill {
+            dirty_bytes_start: 0,
+            dirty_bytes_end: 16_384,
+            cache_bytes: 1 << 20,
+            flush_start_pct: 80,
+            absorbed_bytes: Some(2048),
+        };
+        let said = RunResult { cache_fill: Some(cache_fill), ..run(Metric::Iops) }.warnings().join("\n");
+        assert!(said.contains("50 % of what was written"), "bytes with bytes: {said}");
         for (start, end, why) in [
             (10_000, 10_100, "nearly all that came went on to the members"),
             (12_000, 10_000, "it emptied"),

@@ -203,7 +203,7 @@ fn without_unit(
 
 /// Finds numbers above zero that are sizes by their keys, each with its place in the text.
 fn sizes_without_unit(table: &DeTable<'_>, found: &mut Vec<(String, String, usize)>) {
-    const SIZES: [&str; 3] = ["size", "sizes", "region"];
+    const SIZES: [&str; 4] = ["size", "sizes", "region", "ahead"];
     let is_size = |key: &str| key.rsplit(['-', '_']).next().is_some_and(|word| SIZES.contains(&word));
     without_unit(table, &is_size, found);
 }

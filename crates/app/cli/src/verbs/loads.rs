@@ -22,6 +22,7 @@ use raidlab_worlds::{
     RUN_TO_THE_END, SteadyRounds, accelerator, default_iodepth, feed, find_load, sweep, until_steady, varied,
 };
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -440,8 +441,11 @@ pub(crate) fn conclude(
     }
     let compared = report.compared_paper()?.map_or_else(Vec::new, |paper| paper.tables(&keeper.results));
     show(&keeper.results, &conclusions, &compared, output)?;
+    let mut told = BTreeSet::new();
     for warning in keeper.results.iter().flat_map(RunResult::warnings) {
-        remark(format_args!("warning: {warning}"));
+        if told.insert(warning.clone()) {
+            remark(format_args!("warning: {warning}"));
+        }
     }
     if let Some(path) = &report.report {
         // A verdict compares arrays; runs on one target have none to compare.

@@ -112,6 +112,7 @@ fn run_text(run: &StoredRun, output: &Output) -> String {
         text.extend(["tags: ", &run.tags.join(", "), "\n"]);
     }
     text += &raidlab_report::terminal::run(&run.result, output.terminal());
+    text += &raidlab_report::terminal::doubts(&run.result.warnings(), output.terminal());
     text.extend(run.result.figures.iter().map(|(name, value)| format!("{name}: {value}\n")));
     text
 }

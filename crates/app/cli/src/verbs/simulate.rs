@@ -235,11 +235,6 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         array = array.condition(Some(DriveHistory::Sequential), None);
         simulation = args.set_up(&array, steps)?;
     }
-    if hosts.leads() {
-        for misfit in simulation.misfits() {
-            remark(format_args!("warning: {misfit}; it is simulated all the same"));
-        }
-    }
     let frame = Frame {
         // A checkpoint that starts and ends before the window would not be seen.
         ramp: (args.ramp.or(training.is_saving.then_some(NanoSpan::ZERO)), WINDOW_DEFAULT),

@@ -190,6 +190,11 @@ impl Slots {
         self.age.oldest()
     }
 
+    /// Array blocks of them that the members do not have yet.
+    pub(super) fn dirty_blocks(&self) -> u64 {
+        self.age.iter().map(|slot| u64::from(self[slot].dirty.count_ones())).sum()
+    }
+
     /// Slots that are dirty or being destaged, the oldest first.
     pub(super) fn dirty_by_age(&self) -> impl Iterator<Item = u32> + '_ {
         self.age.iter()

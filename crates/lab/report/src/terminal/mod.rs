@@ -119,6 +119,14 @@ pub fn heading(text: &str, options: TerminalOptions) -> String {
     if options.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
+/// Prints what is to be known before figures are trusted, each from a new line.
+pub fn doubts(warnings: &[String], options: TerminalOptions) -> String {
+    warnings
+        .iter()
+        .map(|warning| broken_line(&format!("warning: {}", printable(warning)), options.width.into()))
+        .collect()
+}
+
 /// Breaks `text` into lines of `width` characters at spaces; every line starts with `indent` spaces.
 pub fn wrapped(text: &str, width: u16, indent: usize) -> String {
     let room = usize::from(width).saturating_sub(indent).max(20);

@@ -285,7 +285,8 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         |name: &String, value: &mut String| runs.iter().all(|run| run.settings.get(name) == Some(value));
     common.settings.retain(is_common);
     let hosts = super::hosts::hosts(runs, options);
-    let answer = broken(&about(&common), options.width) + &render([Block::table(table)], options);
+    let answer = broken(&about_in(&common, &windows_text(runs)), options.width)
+        + &render([Block::table(table)], options);
     let below = broken(&(answers(runs) + &setting_lines(&common)), options.width);
     heading(&head, options) + "\n" + &answer + &below + &hosts
 }
@@ -316,14 +317,25 @@ fn answers(runs: &[RunResult]) -> String {
 
 /// The lines that say what a run was.
 pub(super) fn about(run: &RunResult) -> String {
+    about_in(run, &windows_text(std::slice::from_ref(run)))
+}
+
+/// The length of the window, or from the shortest to the longest.
+fn windows_text(runs: &[RunResult]) -> String {
+    let span = |ns: Option<u64>| NanoSpan(ns.unwrap_or_default()).to_string();
+    let lengths = || runs.iter().map(|run| run.window_ns);
+    match (span(lengths().min()), span(lengths().max())) {
+        _ if runs.iter().all(|run| run.window_ns == 0 && run.is_foreign()) => "of unknown length".to_owned(),
+        (shortest, longest) if shortest == longest => shortest,
+        (shortest, longest) => format!("{shortest} to {longest}"),
+    }
+}
+
+fn about_in(run: &RunResult, window: &str) -> String {
     let world = match run.world {
         World::Measured => "measured on storage as it is",
         World::Array => "measured on a raidlab array",
         World::Simulated => "simulated in virtual time",
-    };
-    let window = match run.window_ns {
-        0 if run.is_foreign() => "of unknown length".to_owned(),
-        ns => NanoSpan(ns).to_string(),
     };
     let seed = if is_missing_count(run, run.seed) { String::new() } else { format!(", seed {}", run.seed) };
     let mut text = format!("  {world}, window {window}{seed}\n");

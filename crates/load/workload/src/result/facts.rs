@@ -261,7 +261,7 @@ impl LoadFacts {
 /// What a write cache held at the edges of the measured window that the members did not have yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CacheFill {
-    /// At its start.
+    /// What dirty blocks took of it at the window's start.
     pub dirty_bytes_start: u64,
     /// At its end.
     pub dirty_bytes_end: u64,
@@ -269,12 +269,21 @@ pub struct CacheFill {
     pub cache_bytes: u64,
     /// From this share of it on data is written out as fast as it can.
     pub flush_start_pct: u8,
+    /// Data that went into it and not out; none for runs from before that was told apart from the blocks that it lies in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absorbed_bytes: Option<u64>,
 }
 
 impl CacheFill {
-    /// What went into it and not out.
-    pub(super) fn absorbed_bytes(self) -> f64 {
+    /// How much more of it is in dirty blocks at the end; a block is dirty as a whole.
+    pub(super) fn filled_bytes(self) -> f64 {
         self.dirty_bytes_end as f64 - self.dirty_bytes_start as f64
+    }
+
+    /// What went into it and not out, of `written` bytes.
+    pub(super) fn absorbed_of(self, written: f64) -> f64 {
+        let known = self.absorbed_bytes.map(|bytes| bytes as f64);
+        known.unwrap_or_else(|| self.filled_bytes()).min(written)
     }
 }
 

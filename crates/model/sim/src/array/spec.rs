@@ -166,8 +166,10 @@ pub struct SimulationOutcome {
     pub virtual_time: NanoSpan,
     /// How busy each resource was in the measured window.
     pub utilisation: Utilisation,
-    /// Acknowledged data that only the cache had, at the start and at the end of the measured window.
+    /// What dirty blocks took of the cache, at the start and at the end of the measured window.
     pub dirty: Vec<ByteCount>,
+    /// Acknowledged data that only the cache had, at the same times: of a dirty block all, or a part.
+    pub unwritten: Vec<ByteCount>,
     /// What was written to the flash of all members in the measured window; none where no member follows that.
     pub flash: Option<FlashWrites>,
     /// How busy the resources of each controller were, A first.

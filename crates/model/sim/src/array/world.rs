@@ -30,6 +30,7 @@ pub(super) struct Noted {
     pub(super) host_requests: u64,
     /// Acknowledged data that only the cache has.
     dirty: ByteCount,
+    unwritten: ByteCount,
     /// What was written to flash, if that is followed.
     flash: Option<FlashWrites>,
 }
@@ -195,6 +196,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
                 hardware: self.shared.hardware.times(at),
                 host_requests: self.host_requests(),
                 dirty: self.dirty(),
+                unwritten: self.unwritten(),
                 flash: self.flash(),
             };
             self.noted.push(noted);
@@ -207,10 +209,18 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
         self.volumes.iter().map(|volume| volume.host_requests).sum()
     }
 
-    /// Acknowledged data that only the caches of all volumes have.
+    /// Cache of all volumes in dirty blocks.
     fn dirty(&self) -> ByteCount {
         let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
             u64::from(volume.controller.dirty_cache_blocks()) * spec.config.cache.block_size.0
+        };
+        ByteCount(self.volumes.iter().zip(&self.enclosure.volumes).map(of_volume).sum())
+    }
+
+    /// Acknowledged data that only the caches of all volumes have.
+    fn unwritten(&self) -> ByteCount {
+        let of_volume = |(volume, spec): (&Volume<FOLLOWED>, &SimulatedVolume)| {
+            volume.controller.dirty_blocks() * spec.config.block_size.bytes()
         };
         ByteCount(self.volumes.iter().zip(&self.enclosure.volumes).map(of_volume).sum())
     }
@@ -268,6 +278,7 @@ impl<'a, const FOLLOWED: bool> World<'a, FOLLOWED> {
             virtual_time: self.shared.queue.now() - Nanos::ZERO,
             utilisation: self.utilisation(&controllers),
             dirty: self.noted.iter().map(|noted| noted.dirty).collect(),
+            unwritten: self.noted.iter().map(|noted| noted.unwritten).collect(),
             flash: self.flash_in_window(),
             controllers,
             failover: self.failover_outcome(),
