@@ -193,7 +193,7 @@ mod tests {
         let (figures, made) = (seen.figures(), imitate("a", &seen).expect("requests"));
         let device =
             ObservedDevice { figures: &figures, file: Some("/a".into()), distances: &made.distances };
-        let text = observed(&[device], TerminalOptions { width: 120, colour: false });
+        let text = observed(std::slice::from_ref(&device), TerminalOptions { width: 120, colour: false });
         let row = text.lines().find(|line| line.starts_with("sda ")).expect("a row");
         let cells: Vec<_> = row.split_whitespace().collect();
         assert_eq!(cells, ["sda", "100", "0.410", "100", "-", "4.00/-", "0.200", "20.0", "2.00/-"]);
