@@ -267,9 +267,9 @@ impl ModelledArray {
 
     /// The array in a few words.
     pub fn label(&self) -> String {
-        let unusual: String = self.unusual.iter().map(|setting| format!(", {setting}")).collect();
         let (array, drive) = (array_label(&self.config), &self.parts.drive);
-        format!("{array} on {drive} behind {}{unusual}", self.controller_label())
+        let usual = format!("{array} on {drive} behind {}", self.controller_label());
+        [usual].into_iter().chain(self.unusual.iter().cloned()).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -90,6 +90,20 @@ pub enum LookupError {
 }
 
 impl Workload {
+    /// What it asks for, in a few words: `random 67/33, 8 KiB`, or how many lines or parts a mix has.
+    pub fn accesses(&self) -> String {
+        match self.spec.lines.as_slice() {
+            [] => match self.spec.parts.as_slice() {
+                [one] => {
+                    one.actor.as_ref().map_or_else(|| "1 part".to_owned(), |actor| actor.kind().to_owned())
+                }
+                parts => format!("{} parts", parts.len()),
+            },
+            [line] => line.in_words(),
+            lines => format!("{} kinds of request", lines.len()),
+        }
+    }
+
     /// Reads the content `text` of the workload file called `file`.
     ///
     /// # Errors

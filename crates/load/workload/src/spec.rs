@@ -39,7 +39,7 @@ use crate::pacing::{FlushRule, OPEN_IODEPTH_DEFAULT, Pacing};
 use crate::places::Places;
 use crate::replay::{Replay, Timing};
 use crate::rhythm::Rhythm;
-use raidlab_units::NanoSpan;
+use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
 /// A time as a number of nanoseconds, which results have where a workload's file has a text with a unit.
@@ -131,6 +131,16 @@ pub struct MixPart {
 }
 
 impl AccessLine {
+    /// `random 67/33, 8 KiB`: order, percent of reads and writes, length.
+    pub fn in_words(&self) -> String {
+        let order = match self.random_pct {
+            0 => "sequential".to_owned(),
+            100 => "random".to_owned(),
+            pct => format!("{pct}% random"),
+        };
+        format!("{order} {}/{}, {}", self.read_pct, 100 - self.read_pct, ByteCount(u64::from(self.bytes)))
+    }
+
     /// Returns a line of full share, without delay, in bursts of one, aligned to its own length.
     pub const fn plain(bytes: u32, read_pct: u8, random_pct: u8) -> Self {
         Self {

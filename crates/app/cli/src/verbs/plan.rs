@@ -287,7 +287,7 @@ fn show(
         remark(format_args!("{}", line.trim_end()));
     }
     if let Some(path) = &args.report {
-        let fed = fed.map(|fed| &fed.found);
+        let fed = fed.map(|fed| (&fed.found, &fed.lines[..]));
         super::report::write_page(path, &page::plan(outcome, order, fed))?;
     }
     Ok(())

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         }
         None => {
             let line = |workload: &Workload| {
-                format!("{:<30} {:<32} {}\n", workload.name(), accesses(workload), workload.source)
+                format!("{:<30} {:<32} {}\n", workload.name(), workload.accesses(), workload.source)
             };
             let lines: String = builtin_workloads().iter().map(line).collect();
             print(
@@ -76,27 +76,6 @@ fn drawn(workload: &Workload, seen: Option<&Portrait>, options: TerminalOptions)
     });
     let rhythms: String = rhythms.collect();
     format!("{rhythms}{}", seen.map(|seen| terminal::portrait(seen, options)).unwrap_or_default())
-}
-
-/// `random 67/33, 8 KiB`, or how many lines a mix has.
-fn accesses(workload: &Workload) -> String {
-    match workload.spec.lines.as_slice() {
-        [] => match workload.spec.parts.as_slice() {
-            [one] => one.actor.as_ref().map_or_else(|| "1 part".to_owned(), |actor| actor.kind().to_owned()),
-            parts => format!("{} parts", parts.len()),
-        },
-        [line] => line_text(line),
-        lines => format!("{} kinds of request", lines.len()),
-    }
-}
-
-fn line_text(line: &AccessLine) -> String {
-    let order = match line.random_pct {
-        0 => "sequential".to_owned(),
-        100 => "random".to_owned(),
-        pct => format!("{pct}% random"),
-    };
-    format!("{order} {}/{}, {}", line.read_pct, 100 - line.read_pct, ByteCount(u64::from(line.bytes)))
 }
 
 fn alignment_text(line: &AccessLine) -> String {
@@ -186,7 +165,7 @@ fn stream_text(
         format!(
             "{indent}{:>3}% of bursts: {} (reads/writes in %), bursts of {}, aligned to {}, delay {}",
             line.share_pct,
-            line_text(line),
+            line.in_words(),
             line.burst,
             alignment_text(line),
             line.delay

@@ -11,8 +11,8 @@ use raidlab_advisor::plan::ParetoPoint;
 use raidlab_planning::{PlanOrder, PlanOutcome, Planned, SimulatedArray};
 use raidlab_worlds::Feeding;
 
-/// The page of a plan, with how many accelerators its best array feeds where that was asked.
-pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<&Feeding>) -> Document {
+/// The page of a plan, with how many accelerators its best array feeds where that was asked, and the lines that set md for checkpoints.
+pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<(&Feeding, &[String])>) -> Document {
     let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(order));
     let best =
         Best { arrays: &arrays, applications: &names, needs: &order.needs, currency: &order.prices.currency };
@@ -24,7 +24,16 @@ pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<&Feeding>)
         let cards = best.marks().into_iter().chain([best.cards()]);
         body.push(Block::section("best", "The best", cards.collect()));
     }
-    body.extend(fed.into_iter().flat_map(|fed| feeding::sections(std::slice::from_ref(fed))));
+    if let Some((fed, lines)) = fed {
+        body.extend(feeding::sections(std::slice::from_ref(fed)));
+        if !lines.is_empty() {
+            body.push(Block::section(
+                "checkpoint",
+                "Linux md for a checkpoint at this rate",
+                vec![Block::list(lines)],
+            ));
+        }
+    }
     let figure = Block::figure(
         vec![pareto(outcome, order)],
         format!("Performance against {}.", outcome.effort()),

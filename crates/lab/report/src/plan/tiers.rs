@@ -99,7 +99,7 @@ fn account(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<String> {
         };
         lines.push(format!(
             "Search for {apps}: {} left by arithmetic, {}; {end}.",
-            counted(search.kept, "geometry"),
+            counted(search.kept, "array"),
             counted(search.simulated, "run")
         ));
     }

@@ -33,7 +33,10 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
         several => format!("any {several} failed drives survived"),
     };
     let of_each = if order.applications.len() > 1 { " of each application" } else { "" };
-    let mut parts = vec![format!("{} TB usable", terabytes(needs.usable)), failures];
+    let of_load = |app: &Application| format!("{} ({})", app.workload.name(), app.workload.accesses());
+    let loads: Vec<String> = order.applications.iter().map(of_load).collect();
+    let usable = format!("{} TB usable for {}", terabytes(needs.usable), loads.join(" and "));
+    let mut parts = vec![usable, failures];
     parts.extend(needs.iops.map(|iops| format!("{} requests/s{of_each}", rate(iops))));
     parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
     parts.extend(needs.latency.iter().map(Bound::to_string));
@@ -102,7 +105,7 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         counted(outcome.candidates, "candidate"),
         outcome.rejected.values().sum::<u64>(),
         whole_seconds(outcome.arithmetic_secs),
-        counted(outcome.kept, "geometry"),
+        counted(outcome.kept, "array"),
         outcome.others.len(),
         counted(outcome.simulated, "run"),
     ));
@@ -222,16 +225,17 @@ fn searched(outcome: &PlanOutcome) -> String {
         SearchEnd::Proven if outcome.beaten == 0 => return "The search is complete.".to_owned(),
         SearchEnd::Proven => {
             return format!(
-                "The search is complete: {} geometries were not simulated because even at best they can't beat the first.",
-                outcome.beaten
+                "The search is complete: what was not simulated can't beat the first, even at best ({}).",
+                counted(outcome.beaten, "array")
             );
         }
         SearchEnd::Time => "--search-time",
         SearchEnd::Simulations => "--simulations",
     };
     format!(
-        "The search was ended by {option}: {} candidates could still be better than the first, {} can't.",
-        outcome.left_out, outcome.beaten
+        "The search was ended by {option}: {} could still be better than the first, {} can't.",
+        counted(outcome.left_out, "array"),
+        outcome.beaten
     )
 }
 
@@ -300,11 +304,11 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         .map(|app| format!(" of {}", order.applications[app].workload.name()));
     let app = app.unwrap_or_default();
     format!(
-        "Something would fit if only {name}{app} gave by {}: {} instead of {} ({} geometries).",
+        "Something would fit if only {name}{app} gave by {}: {} instead of {} ({}).",
         share_text(it.share()),
         show(it.to),
         show(it.from),
-        it.fitting
+        counted(it.fitting, "array")
     )
 }
 
@@ -316,4 +320,41 @@ fn share_text(share: f64) -> String {
 /// To the second: who runs a plan twice may compare the answers.
 fn whole_seconds(secs: f64) -> String {
     if secs < 1.0 { "less than a second".into() } else { format!("{secs:.0} s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_advisor::plan::Needs;
+
+    /// "1 geometries were not simulated" was told.
+    #[test]
+    fn one_array_is_no_plural() {
+        let outcome = |end, count| PlanOutcome {
+            needs: Needs::default(),
+            candidates: count,
+            rejected: [].into(),
+            kept: count,
+            arithmetic_secs: 0.1,
+            simulated: count,
+            end,
+            left_out: count,
+            beaten: count,
+            top: Vec::new(),
+            alternatives: Vec::new(),
+            others: Vec::new(),
+            pareto: Vec::new(),
+            has_prices: false,
+            unpriced: Vec::new(),
+            relaxations: Vec::new(),
+        };
+        for (end, one, two) in [
+            (SearchEnd::Proven, "even at best (1 array)", "even at best (2 arrays)"),
+            (SearchEnd::Time, "1 array could", "2 arrays could"),
+            (SearchEnd::Simulations, "1 array could", "2 arrays could"),
+        ] {
+            assert!(searched(&outcome(end, 1)).contains(one), "{end:?}");
+            assert!(searched(&outcome(end, 2)).contains(two), "{end:?}");
+        }
+    }
 }

@@ -69,7 +69,7 @@ pub(super) fn application(wanted: &Wanted, model: &str) -> Result<(Application, 
 pub(super) struct Fed {
     pub(super) found: Feeding,
     /// What md is to be set to for a checkpoint at this rate.
-    lines: Vec<String>,
+    pub(super) lines: Vec<String>,
 }
 
 impl Fed {
