@@ -12,6 +12,7 @@
 //! Invariants: the index names the newest place of a unit; a unit has at most one gathering place; the epochs' counts
 //! add up to the places in use.
 
+use super::bits::Bits;
 use super::random::spread;
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -179,9 +180,9 @@ impl WriteBuffer {
 #[derive(Clone, Debug)]
 struct UnitIndex {
     cells: Vec<(u64, u32)>,
-    /// Cells that are taken, one bit each. Who finds a unit's own cell empty knows that it is not here; so most of those who
+    /// Cells that are taken. Who finds a unit's own cell empty knows that it is not here; so most of those who
     /// look in vain never wait for a cell.
-    taken: Vec<u64>,
+    taken: Bits,
     mask: usize,
 }
 
@@ -190,7 +191,7 @@ const EMPTY: u64 = u64::MAX;
 impl UnitIndex {
     fn new(places: u32) -> Self {
         let cells = (places as usize * 4).next_power_of_two();
-        Self { cells: vec![(EMPTY, 0); cells], taken: vec![0; cells.div_ceil(64)], mask: cells - 1 }
+        Self { cells: vec![(EMPTY, 0); cells], taken: Bits::new(cells, false), mask: cells - 1 }
     }
 
     #[inline]
@@ -211,7 +212,7 @@ impl UnitIndex {
     #[inline]
     fn get(&self, unit: u64) -> Option<u32> {
         let home = self.home(unit);
-        if self.taken[home / 64] >> (home % 64) & 1 == 0 {
+        if !self.taken.has(home) {
             return None;
         }
         let (found, place) = self.cells[self.find(unit)];
@@ -221,7 +222,7 @@ impl UnitIndex {
     fn insert(&mut self, unit: u64, place: u32) {
         let cell = self.find(unit);
         self.cells[cell] = (unit, place);
-        self.taken[cell / 64] |= 1 << (cell % 64);
+        self.taken.put(cell, true);
     }
 
     /// Takes a unit out and moves up what was put behind it for its sake (Knuth, TAOCP 3, 6.4, algorithm R).
@@ -233,7 +234,7 @@ impl UnitIndex {
             loop {
                 cell = (cell + 1) & self.mask;
                 if self.cells[cell].0 == EMPTY {
-                    self.taken[hole / 64] &= !(1 << (hole % 64));
+                    self.taken.put(hole, false);
                     return;
                 }
                 let home = self.home(self.cells[cell].0);

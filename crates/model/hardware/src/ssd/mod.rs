@@ -28,6 +28,7 @@
 //! | `random` | hashes |
 //! | `direct` | drives without a write buffer, their write amplification given |
 
+mod bits;
 mod buffer;
 mod channel;
 mod condition;

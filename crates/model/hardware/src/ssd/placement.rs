@@ -7,6 +7,7 @@
 //!
 //! Left out: the real die of a single unit: a hash gives it, and always the same.
 
+use super::bits::Bits;
 use super::random::{scaled, spread};
 use std::collections::VecDeque;
 
@@ -25,9 +26,9 @@ pub(super) struct Placement {
     region_units: u64,
     /// Share that is scattered, of 65,535.
     scattered: Vec<u16>,
-    /// Regions that are not all scattered. Where there are none, and none comes of a write, nobody looks at them: each look is a
-    /// line of memory that the processor's cache seldom has.
-    ordered: u32,
+    /// Regions that are not all scattered. The shares of others are not looked at: each look is a line of memory that the processor's
+    /// cache seldom has.
+    ordered: Bits,
     ends: VecDeque<u64>,
 }
 
@@ -45,12 +46,13 @@ impl Placement {
     pub(super) fn new(units: u64, run_units: u64, dies: u32, is_scattered: bool) -> Self {
         let region_units = units.div_ceil(REGIONS_MAX).max(1);
         let share = if is_scattered { u16::MAX } else { 0 };
+        let regions = units.div_ceil(region_units) as usize;
         Self {
             dies: u64::from(dies),
             run_units: run_units.max(1),
             region_units,
-            scattered: vec![share; units.div_ceil(region_units) as usize],
-            ordered: if is_scattered { 0 } else { units.div_ceil(region_units) as u32 },
+            scattered: vec![share; regions],
+            ordered: Bits::new(regions, !is_scattered),
             ends: VecDeque::from([u64::MAX; STREAMS]),
         }
     }
@@ -66,26 +68,26 @@ impl Placement {
             self.ends.pop_front();
             self.ends.push_back(first + count);
         }
-        if self.ordered == 0 && !is_in_order {
+        let region = (first / self.region_units) as usize;
+        if !is_in_order && !self.ordered.has(region) {
             return;
         }
         let target = if is_in_order { 0.0 } else { f32::from(u16::MAX) };
-        let share = &mut self.scattered[(first / self.region_units) as usize];
+        let share = &mut self.scattered[region];
         let part = (count as f32 / self.region_units as f32).min(1.0);
         let step = (target - f32::from(*share)) * part;
         // A step of less than one is taken as often as it is worth.
         let jitter = (spread(first ^ u64::from(*share)) >> 40) as f32 / (1u32 << 24) as f32;
-        let before = *share;
-        *share = (f32::from(before) + (step + jitter).floor()).clamp(0.0, f32::from(u16::MAX)) as u16;
-        self.ordered = self.ordered + u32::from(*share < u16::MAX) - u32::from(before < u16::MAX);
+        *share = (f32::from(*share) + (step + jitter).floor()).clamp(0.0, f32::from(u16::MAX)) as u16;
+        self.ordered.put(region, *share < u16::MAX);
     }
 
     /// The page of a unit.
     #[inline]
     pub(super) fn page(&self, unit: u64) -> Page {
         let hash = spread(unit);
-        let share =
-            if self.ordered == 0 { u16::MAX } else { self.scattered[(unit / self.region_units) as usize] };
+        let region = (unit / self.region_units) as usize;
+        let share = if self.ordered.has(region) { self.scattered[region] } else { u16::MAX };
         if share > 0 && (hash & 0xFFFF) as u16 <= share {
             return Page { die: scaled(hash, self.dies) as u32, hash };
         }

@@ -17,6 +17,7 @@
 //! Left out: that garbage collection has less room while the dynamic part borrows it, folding within a die, and data
 //! that firmware keeps in the cache because it is read often.
 
+use super::bits::Bits;
 use crate::catalog::{CatalogError, Section, from_keys};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::collections::VecDeque;
@@ -130,6 +131,8 @@ pub(super) struct SlcCache {
     /// Number of the first segment.
     first: u32,
     places: Vec<Cached>,
+    /// Groups that are in a segment.
+    held: Bits,
     /// Groups in the cache whose older copy outside is no longer valid.
     shadowed: u64,
     occupied: u64,
@@ -149,6 +152,7 @@ impl SlcCache {
             segments: VecDeque::from([Segment::default()]),
             first: 0,
             places: vec![Cached { segment: NOWHERE, shadows: false }; shape.groups as usize],
+            held: Bits::new(shape.groups as usize, false),
             shadowed: 0,
             occupied: 0,
             data_left: 0,
@@ -183,7 +187,7 @@ impl SlcCache {
     /// Whether the newest data of `group` are here, as far as its followed unit tells.
     #[inline]
     pub(super) fn holds(&self, group: u32) -> bool {
-        self.places[group as usize].segment != NOWHERE
+        self.held.has(group as usize)
     }
 
     /// Takes in that a unit is written here; `followed` is its group if it is the one that is followed, and `was_outside` says
@@ -193,6 +197,7 @@ impl SlcCache {
             let shadows = self.forget(group) || was_outside;
             let last = self.segments.len() - 1;
             self.places[group as usize] = Cached { segment: self.first.wrapping_add(last as u32), shadows };
+            self.held.put(group as usize, true);
             self.shadowed += u64::from(shadows);
             self.segments[last].followed.push(group);
             self.segments[last].valid += 1;
@@ -223,6 +228,7 @@ impl SlcCache {
             return false;
         }
         self.places[group as usize] = Cached { segment: NOWHERE, shadows: false };
+        self.held.put(group as usize, false);
         self.shadowed -= u64::from(shadows);
         self.segments[segment.wrapping_sub(self.first) as usize].valid -= 1;
         shadows
@@ -260,6 +266,7 @@ impl SlcCache {
             if place.segment == number {
                 self.shadowed -= u64::from(place.shadows);
                 *place = Cached { segment: NOWHERE, shadows: false };
+                self.held.put(*group as usize, false);
                 begun.groups.push(*group);
             }
         }
