@@ -16,8 +16,8 @@ use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
-    Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Performance, Ranking, Request, Role, Settings,
-    diverse, roles,
+    Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Needs, Performance, Ranking, Request, Role,
+    Settings, diverse, roles,
 };
 use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_units::ByteCount;
@@ -37,8 +37,8 @@ const SMALLER: [usize; 3] = [0, 1, 2];
 /// Best arrays whose chunks are tried.
 const CHUNKS_OF: usize = 2;
 
-/// Arrays that are run for longer at most because the longer runs of others put them first.
-const FIRSTS_MAX: usize = 3;
+/// How often others are run for longer at most because of what the longer runs found.
+const OTHERS_MAX: usize = 3;
 
 /// How far it all is, about, when the search, the best of other kinds, the smaller ones and the longer runs are done; parts are
 /// before, and what is told of the best after.
@@ -207,16 +207,14 @@ impl Search<'_, '_, '_> {
     /// Runs the best and what is shown beside it longer, degraded and rebuilding.
     pub(super) fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
         let (bench, needs) = (self.bench, self.ranking.needs);
-        // What misses a need is told of only where nothing keeps them.
-        let keeps = self.judged.iter().filter(|one| one.keeps(needs)).count();
-        let shown = &self.judged[..if keeps > 0 { keeps } else { self.judged.len() }];
-        let rows = diverse(shown, self.ranking, bench.parts, bench.order.top);
-        let best: Vec<Judged> = rows.iter().map(|row| shown[row.index].clone()).collect();
+        let may_be_shown = shown(&self.judged, needs);
+        let rows = diverse(&may_be_shown, self.ranking, bench.parts, bench.order.top);
+        let best: Vec<Judged> = rows.iter().map(|row| may_be_shown[row.index].clone()).collect();
         let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
         let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
-        let results = self.with_first(results)?;
+        let results = self.with_others(results)?;
         // The longer runs may have changed what is shown.
-        let mut long: Vec<Judged> = results.iter().map(|(judged, _)| judged.clone()).collect();
+        let mut long = shown(results.iter().map(|(judged, _)| judged), needs);
         self.ranking.sort(&mut long);
         let rows = diverse(&long, self.ranking, bench.parts, bench.order.top);
         let is_shown = |one: &Judged| rows.iter().any(|row| long[row.index].geometry == one.geometry);
@@ -226,9 +224,10 @@ impl Search<'_, '_, '_> {
         }
         self.align_short_runs();
         told.sort_by_cached_key(|one| (self.ranking.key(&one.judged), one.judged.geometry));
-        let order: Vec<Judged> = told.iter().map(|one| one.judged.clone()).collect();
-        let all: Vec<Judged> =
-            self.judged.iter().filter(|one| keeps == 0 || one.keeps(needs)).cloned().collect();
+        // Faults may have changed it, too.
+        let order = shown(told.iter().map(|one| &one.judged), needs);
+        told.retain(|one| order.iter().any(|it| it.geometry == one.judged.geometry));
+        let all = shown(&self.judged, needs);
         let roles = roles(&order, &all, self.ranking, bench.parts);
         let range = self.range(&told)?;
         let apps = bench.order.applications;
@@ -243,8 +242,9 @@ impl Search<'_, '_, '_> {
         Ok(planned)
     }
 
-    /// `results` of longer runs, and those of what they put first: by its short run it may be there by chance.
-    fn with_first(
+    /// `results` of longer runs, and those of what they put first, where by its short run it may be by chance; then of what is shown
+    /// instead of those that miss a need which they kept in a short run.
+    fn with_others(
         &mut self,
         mut results: Vec<(Judged, Vec<RunResult>)>,
     ) -> Result<Vec<(Judged, Vec<RunResult>)>, PlanError> {
@@ -252,12 +252,14 @@ impl Search<'_, '_, '_> {
         for (judged, _) in &results {
             self.take(judged);
         }
-        for _ in 0..FIRSTS_MAX {
+        for _ in 0..OTHERS_MAX {
             self.ranking.sort(&mut self.judged);
-            let is_new = |one: &&Judged| results.iter().all(|(judged, _)| judged.geometry != one.geometry);
-            let Some(first) = self.judged.first().filter(is_new).cloned() else { break };
+            let others = self.others(&results);
+            if others.is_empty() {
+                break;
+            }
             let stage = Stage { label: "running another one for longer", from: LONG_SHARE, to: LONG_SHARE };
-            let more = judge_all(self.bench, self.crew, stage, (&[first], Window::Long))?;
+            let more = judge_all(self.bench, self.crew, stage, (&others, Window::Long))?;
             self.simulated += more.len() as u64;
             for (judged, _) in &more {
                 self.take(judged);
@@ -265,6 +267,21 @@ impl Search<'_, '_, '_> {
             results.extend(more);
         }
         Ok(results)
+    }
+
+    /// What is run for longer next, after these `results`.
+    pub(super) fn others(&self, results: &[(Judged, Vec<RunResult>)]) -> Vec<Judged> {
+        let (bench, needs) = (self.bench, self.ranking.needs);
+        let is_new = |one: &&Judged| results.iter().all(|(judged, _)| judged.geometry != one.geometry);
+        if let Some(first) = self.judged.first().filter(is_new) {
+            return vec![first.clone()];
+        }
+        let missing = results.iter().filter(|(judged, _)| !judged.keeps(needs)).count();
+        let room = bench.order.top.saturating_sub(results.len() - missing);
+        let all = shown(&self.judged, needs);
+        let rows = diverse(&all, self.ranking, bench.parts, bench.order.top);
+        let rows = rows.iter().map(|row| &all[row.index]).filter(|one| is_new(one) && one.keeps(needs));
+        rows.take(missing.min(room)).cloned().collect()
     }
 
     /// Takes in what a longer run found of an array.
@@ -369,6 +386,13 @@ impl Search<'_, '_, '_> {
         };
         Ok(found.chunks_exact(ENDS.len()).enumerate().flat_map(all).collect())
     }
+}
+
+/// Those of `all` that may be shown: what misses a need only where nothing keeps them.
+pub(super) fn shown<'a>(all: impl IntoIterator<Item = &'a Judged>, needs: &Needs) -> Vec<Judged> {
+    let (keeping, missing): (Vec<Judged>, Vec<Judged>) =
+        all.into_iter().cloned().partition(|one| one.keeps(needs));
+    if keeping.is_empty() { missing } else { keeping }
 }
 
 /// One of the best with all that was found of it.

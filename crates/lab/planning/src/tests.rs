@@ -7,6 +7,7 @@ mod goldens;
 mod jobs;
 mod lanes;
 mod rebuilding;
+mod shown;
 mod together;
 
 use super::*;
