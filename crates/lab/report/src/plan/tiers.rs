@@ -3,6 +3,7 @@
 use super::{Best, Estimated, FIGURES, figures, known, marked, words};
 use crate::document::{Block, Column, Table};
 use raidlab_planning::{Placement, PlanOrder, Planned, SearchEnd, Tier, TiersOutcome};
+use raidlab_units::counted;
 
 /// The answer with all that supports it.
 pub(crate) fn tiers(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<Block> {
@@ -57,7 +58,7 @@ fn names(outcome: &TiersOutcome, apps: &[usize]) -> String {
 
 /// What a placement takes.
 fn takes(placement: &Placement, outcome: &TiersOutcome, order: &PlanOrder<'_>) -> String {
-    let drives = format!("{} drives", placement.drives);
+    let drives = counted(placement.drives, "drive");
     if !placement.effort.is_finite() {
         format!("{drives}, without a known price")
     } else if outcome.has_prices {
@@ -97,8 +98,9 @@ fn account(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<String> {
             }
         };
         lines.push(format!(
-            "Search for {apps}: {} geometries left by arithmetic, {} runs; {end}.",
-            search.kept, search.simulated
+            "Search for {apps}: {} left by arithmetic, {}; {end}.",
+            counted(search.kept, "array"),
+            counted(search.simulated, "run")
         ));
     }
     lines

@@ -6,7 +6,7 @@ use raidlab_hardware::DriveHistory;
 use raidlab_planning::{
     Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray, default_history,
 };
-use raidlab_units::{ByteCount, NanoSpan, three_digits};
+use raidlab_units::{ByteCount, NanoSpan, counted, three_digits};
 
 /// From this factor on a reader wonders why a degraded array is faster than a whole one.
 const DOUBTFUL_GAIN: f64 = 1.02;
@@ -98,13 +98,13 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());
     }
     lines.push(format!(
-        "{} candidates, {} of them rejected by arithmetic in {}; {} geometries left, of which {} were simulated, in {} runs.",
-        outcome.candidates,
+        "{}, {} of them rejected by arithmetic in {}; {} left, {} of them simulated, in {}.",
+        counted(outcome.candidates, "candidate"),
         outcome.rejected.values().sum::<u64>(),
         whole_seconds(outcome.arithmetic_secs),
-        outcome.kept,
+        counted(outcome.kept, "array"),
         outcome.others.len(),
-        outcome.simulated,
+        counted(outcome.simulated, "run"),
     ));
     lines.push(searched(outcome));
     let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {reason}"));
@@ -222,16 +222,17 @@ fn searched(outcome: &PlanOutcome) -> String {
         SearchEnd::Proven if outcome.beaten == 0 => return "The search is complete.".to_owned(),
         SearchEnd::Proven => {
             return format!(
-                "The search is complete: {} geometries were not simulated because even at best they can't beat the first.",
-                outcome.beaten
+                "The search is complete: what was not simulated can't beat the first, even at best ({}).",
+                counted(outcome.beaten, "array")
             );
         }
         SearchEnd::Time => "--search-time",
         SearchEnd::Simulations => "--simulations",
     };
     format!(
-        "The search was ended by {option}: {} candidates could still be better than the first, {} can't.",
-        outcome.left_out, outcome.beaten
+        "The search was ended by {option}: {} could still be better than the first, {} can't.",
+        counted(outcome.left_out, "array"),
+        outcome.beaten
     )
 }
 
@@ -300,11 +301,11 @@ fn relaxation(it: &Relaxation, order: &PlanOrder<'_>) -> String {
         .map(|app| format!(" of {}", order.applications[app].workload.name()));
     let app = app.unwrap_or_default();
     format!(
-        "Something would fit if only {name}{app} gave by {}: {} instead of {} ({} geometries).",
+        "Something would fit if only {name}{app} gave by {}: {} instead of {} ({}).",
         share_text(it.share()),
         show(it.to),
         show(it.from),
-        it.fitting
+        counted(it.fitting, "array")
     )
 }
 
@@ -316,4 +317,41 @@ fn share_text(share: f64) -> String {
 /// To the second: who runs a plan twice may compare the answers.
 fn whole_seconds(secs: f64) -> String {
     if secs < 1.0 { "less than a second".into() } else { format!("{secs:.0} s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_advisor::plan::Needs;
+
+    /// "1 geometries were not simulated" was told.
+    #[test]
+    fn one_array_is_no_plural() {
+        let outcome = |end, count| PlanOutcome {
+            needs: Needs::default(),
+            candidates: count,
+            rejected: [].into(),
+            kept: count,
+            arithmetic_secs: 0.1,
+            simulated: count,
+            end,
+            left_out: count,
+            beaten: count,
+            top: Vec::new(),
+            alternatives: Vec::new(),
+            others: Vec::new(),
+            pareto: Vec::new(),
+            has_prices: false,
+            unpriced: Vec::new(),
+            relaxations: Vec::new(),
+        };
+        for (end, one, two) in [
+            (SearchEnd::Proven, "even at best (1 array)", "even at best (2 arrays)"),
+            (SearchEnd::Time, "1 array could", "2 arrays could"),
+            (SearchEnd::Simulations, "1 array could", "2 arrays could"),
+        ] {
+            assert!(searched(&outcome(end, 1)).contains(one), "{end:?}");
+            assert!(searched(&outcome(end, 2)).contains(two), "{end:?}");
+        }
+    }
 }
