@@ -134,6 +134,8 @@ pub struct Trial {
     pub change: Cause,
     /// How many times as long the part takes, where it is a part.
     pub times: Option<f64>,
+    /// Whether the search of it ended where it may not go on: what fits best lies beyond.
+    pub at_bound: bool,
     /// How far requests per second and mean latencies are off then, in percent.
     pub off_pct: f64,
     /// The same of all figures, in tolerances.
@@ -248,6 +250,7 @@ fn search(
         found.trials.push(Trial {
             change: Cause::Workload,
             times: None,
+            at_bound: false,
             off_pct: base.off_pct,
             distance: base.distance,
             explains,
@@ -271,9 +274,9 @@ fn search(
     for trial in &mut trials {
         let is_other = trial.times.is_some_and(|times| times.ln().abs() > AS_ASSUMED);
         let gains = trial.distance <= enough && trial.distance <= GAIN_LEAST * left;
-        let is_at_end = trial.times.is_some_and(|times| times.ln().abs() > TIMES_MAX.ln() - AT_END);
+        trial.at_bound = trial.times.is_some_and(|times| times.ln().abs() > TIMES_MAX.ln() - AT_END);
         // At an end of the search it is something else, unless hardly anything is left.
-        let is_found = !is_at_end || trial.distance <= 1.0;
+        let is_found = !trial.at_bound || trial.distance <= 1.0;
         trial.explains = is_other && is_found && trial.distance <= limit && gains;
     }
     let explaining: Vec<Cause> = trials.iter().filter(|it| it.explains).map(|it| it.change).collect();

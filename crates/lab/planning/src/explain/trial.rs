@@ -134,6 +134,7 @@ impl<'a> Bench<'a> {
             Trial {
                 change: Cause::of(part),
                 times: Some(times.exp()),
+                at_bound: false,
                 off_pct: fit.off_pct,
                 distance: fit.distance,
                 explains: false,

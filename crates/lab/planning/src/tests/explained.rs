@@ -75,6 +75,17 @@ fn slow_drives_are_found_and_by_how_much() {
     );
 }
 
+/// Nothing that is searched is a hundred times as slow: what was found last is the end of the search, and is told as that.
+#[test]
+fn an_end_of_the_search_is_said() {
+    let load = load(AccessLine::plain(8192, 100, 100), 16);
+    let found =
+        explained(&disks(), std::slice::from_ref(&load), &[run(&disks(), &load, (Assumption::Drive, 100.0))]);
+    let drive = found.trial(Cause::Drive).expect("it was tried");
+    assert!(drive.at_bound && !drive.explains && drive.times.is_some_and(|it| it > 15.0), "{found:#?}");
+    assert!(found.trials.iter().all(|it| it.at_bound == (it.times.is_some_and(|it| it.ln().abs() > 2.6))));
+}
+
 /// Long reads are slow, and short ones hardly: drives that are slow would be so for both. Of the long ones alone nobody knows.
 #[test]
 fn a_slow_link_is_found_by_runs_of_two_sizes() {

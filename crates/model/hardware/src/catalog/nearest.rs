@@ -9,7 +9,8 @@ const MISTAKES_OF_A_SHORT_WORD: usize = 2;
 /// A likeness of whole words won't do here: names of one maker begin alike, and any of them is like any other.
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let allowed = MISTAKES_OF_A_SHORT_WORD.max(wanted.chars().count() / LETTERS_PER_MISTAKE);
-    let mistakes = |name: &str| strsim::damerau_levenshtein(wanted, name);
+    let wanted = wanted.to_lowercase();
+    let mistakes = |name: &str| strsim::damerau_levenshtein(&wanted, &name.to_lowercase());
     let has_all_parts = |name: &str| {
         wanted.len() > MISTAKES_OF_A_SHORT_WORD && wanted.split('-').all(|part| name.contains(part))
     };
@@ -29,6 +30,7 @@ mod tests {
         let known = ["st3600057ss", "samsung-pm9a3-7680", "perc-h730p", "exos-x24-24tb", "rope", "shelf"];
         let rows = [
             ("st3600057s", Some("st3600057ss")),
+            ("ST3600057SS", Some("st3600057ss")),
             ("samsung-pm9a3-3840", Some("samsung-pm9a3-7680")),
             ("exos-24tb", Some("exos-x24-24tb")),
             ("pm9a3", Some("samsung-pm9a3-7680")),
