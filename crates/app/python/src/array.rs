@@ -142,11 +142,10 @@ impl Arguments {
 
     /// Refuses numbers for those `keys` of the dictionary `name` that have a unit; zero needs none.
     fn check_units(&self, name: &str, keys: &[&str]) -> PyResult<()> {
-        let bare = |key: &&str| {
-            let value = self.given(name)?.get(key)?;
-            (value.is_number() && value.as_f64() != Some(0.0)).then_some((*key, value))
-        };
-        keys.iter().find_map(bare).map_or(Ok(()), |(key, value)| {
+        let given = self.given(name);
+        let values = keys.iter().filter_map(|key| Some((*key, given?.get(*key)?)));
+        let mut bare = values.filter(|(_, value)| value.is_number() && value.as_f64() != Some(0.0));
+        bare.next().map_or(Ok(()), |(key, value)| {
             let example = if key == "flush-after" {
                 "a time is text with a unit, such as '4s'"
             } else {
