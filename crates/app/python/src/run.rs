@@ -52,13 +52,11 @@ impl Run {
 #[pyfunction]
 pub(crate) fn explanation(runs: Vec<PyRef<'_, Run>>, width: u16) -> String {
     let options = terminal::TerminalOptions { width, colour: false };
-    match &runs[..] {
-        [only] => terminal::run(&only.0, options) + &terminal::doubts(&only.0.warnings(), options),
-        _ => {
-            let runs = results(&runs);
-            terminal::runs(&runs, options) + &terminal::doubts(&RunResult::doubts_of(&runs), options)
-        }
+    if let [only] = &runs[..] {
+        return terminal::run(&only.0, options) + &terminal::doubts(&only.0.warnings(), options);
     }
+    let runs = results(&runs);
+    terminal::runs(&runs, options) + &terminal::doubts(&RunResult::doubts_of(&runs), options)
 }
 
 /// The page of `runs`, with tables and charts.

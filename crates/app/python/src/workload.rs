@@ -31,6 +31,9 @@ impl From<raidlab::Workload> for Workload {
 /// Requests in flight, and what a job asks beside its requests: arguments of Python or words, and their values.
 type JobHints = (Option<u32>, Vec<(&'static str, String)>);
 
+/// A job, and how it runs.
+type HintedJob = (Workload, JobHints);
+
 fn hints(run: &RunHints) -> JobHints {
     let seconds = |span: NanoSpan| format!("{}ms", span.get().div_ceil(1_000_000));
     let asked = [
@@ -61,7 +64,7 @@ impl Workload {
 
     /// Those of a job file of fio, one after the other, each with how the job runs it, and notes on what was left out.
     #[staticmethod]
-    fn from_fio(name: &str, text: &str) -> PyResult<(Vec<(Self, JobHints)>, Vec<String>)> {
+    fn from_fio(name: &str, text: &str) -> PyResult<(Vec<HintedJob>, Vec<String>)> {
         let read = import_fio(name, text, Surroundings::NONE).map_err(refused)?;
         let step = |step: raidlab_jobs::Step| (step.workload.into(), hints(&step.run));
         Ok((read.steps.into_iter().map(step).collect(), read.notes))
