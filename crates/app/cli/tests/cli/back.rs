@@ -205,7 +205,14 @@ fn values_that_were_not_found_are_not_written() {
     // Its 4 us may become 32 times as many, and the run has 20 ms.
     let only = "--only=generic-nvme:flash.decode";
     let ended = bench.done(&fit(&["--to=run:1", only, "--out=mine.toml"]));
-    ended.assert(0, &["lies at the bound of the search", "not written: generic-nvme:flash.decode", "mine.toml is not written"]);
+    ended.assert(
+        0,
+        &[
+            "lies at the bound of the search",
+            "not written: generic-nvme:flash.decode",
+            "mine.toml is not written",
+        ],
+    );
     assert!(!bench.path().join("mine.toml").exists(), "{}", ended.stdout);
     bench.done(&fit(&["--to=run:1", only, "--out=mine.toml", "--untold"]));
     assert!(bench.read("mine.toml").contains("at the bound of the search"), "{}", bench.read("mine.toml"));
