@@ -67,10 +67,13 @@ fn threads_do_what_the_array_would() {
             let has_work = [threads.0 > 0, threads.1 > 0];
             assert_eq!(before.map(|done| done > 0), has_work, "{row}: what the threads had to do");
             world.fail_member(MemberIndex(Random(3).below(6) as u16)).expect("a member can be failed");
-            assert!(read_all(&mut world) == Ok(volume.clone()), "{row}: without a member");
-            let after = work(&world);
-            let more = [after[0] > before[0], after[1] > before[1]];
-            assert_eq!(more, has_work, "{row}: what is lost is read and computed by the threads");
+            // A thread that gets no processor leaves its work to the caller.
+            let is_shared = (0..10).any(|_| {
+                assert!(read_all(&mut world) == Ok(volume.clone()), "{row}: without a member");
+                let after = work(&world);
+                [after[0] > before[0], after[1] > before[1]] == has_work
+            });
+            assert!(is_shared, "{row}: what is lost is read and computed by the threads");
             drop(world);
             if !integrity {
                 let areas = common::data_areas(folder.path(), &config);
