@@ -165,7 +165,7 @@ fn simulate_tells_of_each_controller_and_of_a_failover() {
     assert!(failover["pause_ns"].as_u64() > failover["detection_ns"].as_u64(), "{failover}");
     assert_eq!(failover["requests_retried"], 4, "half of those in flight");
     let words = bench.done(&args);
-    words.says(&["controller A, 1 volumes", "controller B failed 50", "nothing acknowledged lost"]);
+    words.says(&["controller A, 1 volume:", "controller B failed 50", "nothing acknowledged lost"]);
     // Without a mirror the loss is told, and an option says when.
     bench.write("dual.toml", &DUAL.replace("count = 2", "count = 2\nmirror = false"));
     bench
