@@ -58,9 +58,9 @@ fn traces_are_imported_and_written_for_fio() {
     import.assert(0, &["warning: 1 of 3 requests were not in the order of their times"]);
     import.says(&[
         "3 lines, format spc",
-        "2 reads, 1 writes",
+        "2 reads, 1 write,",
         "750 ms",
-        "device 1: asu1, 1 reads, 0 writes, up to 512 B",
+        "device 1: asu1, 1 read, 0 writes, up to 512 B",
     ]);
     bench
         .run(&["import", "trace", "web.spc", "-o", "web.parquet"])
