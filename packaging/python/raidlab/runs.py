@@ -133,7 +133,7 @@ class Table:
         return self._table.parquet(content)
 
     def __len__(self) -> int:
-        return len(self._table.rows())
+        return len(self._table)
 
     def _says(self) -> tuple[list[str], list[list[Any]]]:
         """Columns that say something, but for lists in JSON, and their rows."""

@@ -48,6 +48,11 @@ impl Table {
         self.0.columns().iter().map(|(name, _)| name.clone()).collect()
     }
 
+    /// How many rows there are.
+    fn __len__(&self) -> usize {
+        self.0.rows().len()
+    }
+
     /// The rows, each with a value or nothing for every column.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
         self.0.rows().iter().map(|row| row.iter().map(|value| object(py, value)).collect()).collect()

@@ -241,6 +241,19 @@ impl Geometry {
         Some(UnitRow { key, unit, row: block.0 as u32 })
     }
 
+    /// Where the stripes stand that have a strip at `lba` of a member: also higher and lower, if the layout has copies there. Sorted, each
+    /// place once.
+    pub(crate) fn places_of_stripes_at(&self, lba: MemberLba) -> Vec<UnitPlace> {
+        let (mut all, mut places) = (Vec::new(), Vec::new());
+        for found in (0..self.layout.member_count()).filter_map(|role| self.unit_at(MemberIndex(role), lba)) {
+            self.lock_places(found.key, &mut places);
+            all.extend_from_slice(&places);
+        }
+        all.sort_unstable_by_key(|place| (place.start, place.member));
+        all.dedup();
+        all
+    }
+
     /// Where `row` of a strip lies in staging memory, of which the strip has the place with this number.
     pub(crate) fn staging_buffer(&self, place: u32, row: u32) -> BufferRef {
         let rows = u64::from(place) * u64::from(self.strip_rows()) + u64::from(row);

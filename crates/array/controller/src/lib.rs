@@ -77,4 +77,4 @@ pub use rules::{
     ArrayRules, BitmapPlace, CoalescingRule, ParityUpdate, ReadBalance, StripeCache, WriteLogPlace,
 };
 pub use scan::ScanRefused;
-pub use start::{NewArray, StartError, create_metadata, new_written_map};
+pub use start::{NewArray, StartError, create_metadata, new_areas, new_written_map};

@@ -333,6 +333,21 @@ pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<V
     Ok((0..).zip(device_uuids).map(front).collect())
 }
 
+/// The metadata areas of the devices of a new array, whole.
+///
+/// # Errors
+/// As [`create_metadata`].
+pub fn new_areas(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let mut areas = create_metadata(config, new)?;
+    for area in &mut areas {
+        area.resize(config.metadata_bytes().0 as usize, 0);
+        if let Some((at, map)) = new_written_map(config, new.array_uuid) {
+            area[at as usize..][..map.len()].copy_from_slice(&map);
+        }
+    }
+    Ok(areas)
+}
+
 /// Where the map of written regions of a new array goes in each metadata area, and its bytes; none where it has no map.
 pub fn new_written_map(config: &ArrayConfig, array_uuid: ArrayUuid) -> Option<(u64, Vec<u8>)> {
     let slot = config.metadata_area().written[0];

@@ -21,6 +21,7 @@
 
 use crate::api::RecordedWrites;
 use crate::config::ArrayConfig;
+use crate::geometry::Geometry;
 use crate::table::OpId;
 use raidlab_format::{WRITTEN_PAGE_BYTES, WrittenMap};
 use raidlab_raid::UnitPlace;
@@ -59,7 +60,7 @@ pub(crate) struct Written {
     waiting_checks: Vec<(u64, u32)>,
     /// Regions of the batch, and others that stripes of it reach, whose tags tell of a write.
     found: Vec<u64>,
-    /// The array is served, so that reads may wait for unknown regions.
+    /// The array is served, and some regions were unknown then: reads wait for these.
     settles: bool,
     sequence: u64,
     /// All devices have what a start has found on some.
@@ -114,9 +115,9 @@ impl Written {
         self.is_renewed = self.pages.is_empty();
     }
 
-    /// Lets reads wait for unknown regions.
-    pub(crate) const fn settle_from_now_on(&mut self) {
-        self.settles = true;
+    /// Lets reads wait for unknown regions, if there are any.
+    pub(crate) fn settle_from_now_on(&mut self) {
+        self.settles = self.map.as_ref().is_some_and(WrittenMap::any_unknown);
     }
 
     /// Where zeros that nobody has written are told from those of a device that lost what it held.
@@ -163,16 +164,15 @@ impl Written {
         self.map.as_ref().is_some_and(|map| map.is_marked(map.region_of(lba.0 / self.strip_rows)))
     }
 
-    /// True if somebody may have written in the strip with the block that the layout puts at `lba`, and no device says so.
+    /// Lets a check wait until the region of `lba` has been looked at. Returns false if it is known whether that was written, or nobody may
+    /// wait yet.
     #[inline]
-    pub(crate) fn is_unknown(&self, lba: MemberLba) -> bool {
-        self.map.as_ref().is_some_and(|map| map.is_unknown(map.region_of(lba.0 / self.strip_rows)))
-    }
-
-    /// Lets a check wait until the unknown region of `lba` has been looked at. Returns false where it can't be.
     pub(crate) fn settle_for(&mut self, check: u32, lba: MemberLba) -> bool {
         let Some(map) = self.map.as_ref().filter(|_| self.settles) else { return false };
         let region = map.region_of(lba.0 / self.strip_rows);
+        if !map.is_unknown(region) {
+            return false;
+        }
         if !self.wanted.contains(&region) && !self.batch.contains(&region) {
             self.wanted.push(region);
         }
@@ -194,8 +194,17 @@ impl Written {
         }
     }
 
-    /// True if a tag of the region of the strip at `lba` was found to tell of a write.
-    pub(crate) fn is_found(&self, lba: MemberLba) -> bool {
+    /// Takes regions of the batch for written of which a copy at another height tells it.
+    pub(crate) fn find_by_copies(&mut self, geometry: &Geometry) {
+        for strip in self.strips_looked_at() {
+            let lba = self.strip_start(strip);
+            if geometry.places_of_stripes_at(lba).iter().any(|place| self.is_found(place.start)) {
+                self.note_written(lba);
+            }
+        }
+    }
+
+    fn is_found(&self, lba: MemberLba) -> bool {
         self.map.as_ref().is_some_and(|map| self.found.contains(&map.region_of(lba.0 / self.strip_rows)))
     }
 
@@ -241,7 +250,7 @@ impl Written {
     }
 
     /// The strips of the batch's unknown regions.
-    pub(crate) fn strips_looked_at(&self) -> Vec<u64> {
+    fn strips_looked_at(&self) -> Vec<u64> {
         self.strips_of_batch(WrittenMap::is_unknown)
     }
 

@@ -22,7 +22,7 @@
 
 use super::faults::Fault;
 use super::flights::{Flight, Work};
-use super::members::Presence;
+use super::members::{Device, Presence};
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
@@ -97,7 +97,7 @@ impl TortureWorld {
     /// Makes zeros of what all devices say of written regions, where others tell of what any of them holds.
     fn lose_written_map(&mut self) {
         let is_bounded = self.mode == TortureMode::Bounded && self.is_redundant();
-        let is_any_out = (0..self.devices.len()).any(|index| self.devices[index].is_out());
+        let is_any_out = self.devices.iter().any(Device::is_out);
         let (false, true, Some(state)) = (is_any_out, is_bounded, self.controller.array_state()) else {
             return;
         };

@@ -26,7 +26,7 @@ use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
-    NewArray, StartError, create_metadata, new_written_map,
+    NewArray, StartError, new_areas,
 };
 use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartNonce, StartOptions, assemble};
 use raidlab_raid::Layout;
@@ -402,13 +402,7 @@ fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>),
     let uuids: Vec<_> = (0..devices).map(device_uuid).collect();
     let (array_uuid, name) = (ArrayUuid(uuid(100)), ArrayName::default());
     let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync: false };
-    let mut metadata = create_metadata(config, &new)?;
-    for area in &mut metadata {
-        area.resize(config.metadata_bytes().0 as usize, 0);
-        if let Some((at, map)) = new_written_map(config, array_uuid) {
-            area[at as usize..][..map.len()].copy_from_slice(&map);
-        }
-    }
+    let metadata = new_areas(config, &new)?;
     let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
     match Controller::start(config, assembly, start_nonce(seed, 0)) {

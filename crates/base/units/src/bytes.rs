@@ -196,16 +196,10 @@ impl ByteCount {
     /// How a number that was meant in bytes is written: one of whole sectors is.
     fn written_in_bytes(text: &str) -> Option<String> {
         let number = text.trim();
-        let mut count: u64 = number.parse().ok().filter(|bytes: &u64| bytes.is_multiple_of(512))?;
-        let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
-        let mut larger = None;
-        while count.is_multiple_of(1024)
-            && let Some(unit) = units.next()
-        {
-            count /= 1024;
-            larger = Some(unit);
-        }
-        let larger = larger.map_or_else(String::new, |unit| format!(" or {count}{unit}"));
+        let bytes = number.parse().ok().filter(|bytes: &u64| bytes.is_multiple_of(512))?;
+        let plain = Self(bytes).plain().to_string();
+        let larger =
+            if plain.ends_with("iB") { format!(" or {}", plain.replace(' ', "")) } else { String::new() };
         Some(format!("{number}B{larger}"))
     }
 }

@@ -194,11 +194,6 @@ impl Simulation {
         self.models().drive.condition().is_some()
     }
 
-    /// What could not be plugged together, a sentence each; it is simulated all the same.
-    pub fn misfits(&self) -> Vec<String> {
-        self.array.misfits(&self.catalog).unwrap_or_default()
-    }
-
     fn models(&self) -> Models<'_> {
         self.array.resolve(&self.catalog).expect("it was resolved when it was set up").0
     }

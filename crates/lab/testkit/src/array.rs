@@ -1,8 +1,6 @@
 //! Small arrays: what a test does not care about.
 
-use raidlab_controller::{
-    ArrayConfig, CacheConfig, MemberCache, NewArray, Resilience, create_metadata, new_written_map,
-};
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, NewArray, Resilience};
 use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartNonce};
 use raidlab_units::{BlockSize, ByteCount};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,14 +25,7 @@ pub fn new_areas(config: &ArrayConfig, needs_resync: bool) -> Vec<Vec<u8>> {
     let uuids: Vec<_> = (1..=config.members).map(|device| Some(DeviceUuid([device as u8; 16]))).collect();
     let (array_uuid, name) = (ARRAY_UUID, ArrayName::default());
     let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync };
-    let mut areas = create_metadata(config, &new).expect("a possible array");
-    for area in &mut areas {
-        area.resize(config.metadata_bytes().0 as usize, 0);
-        if let Some((at, map)) = new_written_map(config, array_uuid) {
-            area[at as usize..][..map.len()].copy_from_slice(&map);
-        }
-    }
-    areas
+    raidlab_controller::new_areas(config, &new).expect("a possible array")
 }
 
 /// A nonce for a start, another each time.

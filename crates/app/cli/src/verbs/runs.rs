@@ -148,36 +148,32 @@ fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
     let longest =
         |name: fn(&RunLine) -> &str| lines.iter().map(|line| name(line).chars().count()).max().unwrap_or(0);
     let (target, workload) = (longest(|line| &line.target), longest(|line| &line.workload));
-    for has_time in [true, false] {
+    let [target, workload] = [target.max(6), workload.max(8)];
+    let narrow = |has_time: bool, [target, workload]: [usize; 2], options| {
         let time: &[&str] = if has_time { &["Started"] } else { &[] };
         let header = [&["Run"], time, &["Target", "Workload"], &names].concat();
-        let narrow = |target: usize, workload: usize, options| {
-            let row = |line: &RunLine| {
-                let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
-                let time = has_time.then(|| to_the_minute(&line.started_at));
-                let ends = names.into_iter().chain(figures(line));
-                std::iter::once(line.id.to_string()).chain(time).chain(ends).collect()
-            };
-            let first_number = header.len() - names.len();
-            raidlab_report::terminal::table(
-                &header,
-                first_number,
-                vec![lines.iter().map(row).collect()],
-                options,
-            )
+        let row = |line: &RunLine| {
+            let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
+            let time = has_time.then(|| to_the_minute(&line.started_at));
+            let ends = names.into_iter().chain(figures(line));
+            std::iter::once(line.id.to_string()).chain(time).chain(ends).collect()
         };
-        // What the names have beside the rest; the target gets what the workload leaves of its half, and the other way round.
-        let [target, workload] = [target.max(6), workload.max(8)];
-        let taken = width_of(&narrow(target, workload, uncut));
-        let room = (width + target + workload).saturating_sub(taken);
-        // Names of fewer characters tell nothing: the time goes first, and a table that is still too wide stands in parts.
-        if room >= NAMES_LEAST.min(target + workload) || !has_time {
-            let half = (room / 2).max(8);
-            let for_target = target.min(half.max(room.saturating_sub(workload)));
-            return narrow(for_target, room.saturating_sub(for_target).max(8), options);
-        }
-    }
-    unreachable!("the table without times is returned")
+        let first_number = header.len() - names.len();
+        let rows = lines.iter().map(row).collect();
+        raidlab_report::terminal::table(&header, first_number, vec![rows], options)
+    };
+    // What the names have beside the rest.
+    let room_for_names = |has_time| {
+        let taken = width_of(&narrow(has_time, [target, workload], uncut));
+        (width + target + workload).saturating_sub(taken)
+    };
+    // Names of fewer characters tell nothing: the time goes first, and a table that is still too wide stands in parts.
+    let has_time = room_for_names(true) >= NAMES_LEAST.min(target + workload);
+    let room = room_for_names(has_time);
+    // The target gets what the workload leaves of its half, and the other way round.
+    let half = (room / 2).max(8);
+    let for_target = target.min(half.max(room.saturating_sub(workload)));
+    narrow(has_time, [for_target, room.saturating_sub(for_target).max(8)], options)
 }
 
 /// Characters that target and workload have together at least.

@@ -157,7 +157,7 @@ impl Checksums {
     }
 
     #[inline]
-    fn take_line(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
+    pub(crate) fn take_line(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
         let Check { device, strip_start, .. } = self.checks[id];
         self.checks[id].phase = Phase::Waiting;
         if !self.enter_line(device, strip_start, id) {
@@ -403,11 +403,6 @@ impl Checksums {
     fn check_again(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
         let place = core::mem::replace(&mut self.checks[id].place, NIL);
         self.give_place(place);
-        self.take_line(id, around)
-    }
-
-    /// Lets a check go on that waited for an unknown region, whatever came of that.
-    pub(crate) fn settled(&mut self, id: u32, around: &mut Surroundings<'_>) -> CheckStep {
         self.take_line(id, around)
     }
 

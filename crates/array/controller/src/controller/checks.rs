@@ -50,10 +50,10 @@ impl Controller {
         checksums.read_again(check, part, tries, &mut around);
     }
 
-    /// Goes on with a check that waited for an unknown region.
+    /// Goes on with a check that waited for an unknown region, whatever came of that.
     pub(super) fn check_settled(&mut self, check: u32) {
         let (checksums, mut around) = self.checksums();
-        let step = checksums.settled(check, &mut around);
+        let step = checksums.take_line(check, &mut around);
         self.go_on_with_check(step);
     }
 

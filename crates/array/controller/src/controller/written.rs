@@ -9,8 +9,8 @@ use crate::own;
 use crate::table::OpId;
 use crate::written::Phase;
 use raidlab_format::WRITTEN_PAGE_BYTES;
-use raidlab_raid::UnitPlace;
 use raidlab_units::{MemberIndex, MemberLba};
+use std::collections::BTreeSet;
 
 impl Controller {
     /// True if an operation must wait before it writes, or was given up, because nobody has written in its regions before.
@@ -34,32 +34,23 @@ impl Controller {
     #[inline]
     pub(super) fn pump_written(&mut self) {
         if self.written.phase() == Phase::Idle && self.written.has_work() {
-            self.initialise_regions();
+            self.look_at_regions();
         }
     }
 
+    /// Begins with a batch: looks at its unknown regions.
     #[inline(never)]
-    fn initialise_regions(&mut self) {
+    fn look_at_regions(&mut self) {
         let strips = self.written.begin_batch();
-        let mut places: Vec<_> = strips.iter().flat_map(|strip| self.places_of_stripes_at(*strip)).collect();
-        places.sort_unstable_by_key(|place| (place.start, place.member));
-        places.dedup();
+        let starts = strips.into_iter().map(|strip| self.written.strip_start(strip));
+        let places: BTreeSet<_> = starts
+            .flat_map(|lba| self.geometry.places_of_stripes_at(lba))
+            .map(|it| (it.start, it.member))
+            .collect();
         // What is only being rebuilt may have tags of before.
-        let in_sync = places.iter().filter_map(|it| Some((self.metadata.in_sync(it.member)?, it.start)));
+        let in_sync = places.into_iter().filter_map(|(lba, role)| Some((self.metadata.in_sync(role)?, lba)));
         let in_sync = in_sync.collect();
         self.take_tags(in_sync);
-    }
-
-    /// Where the stripes stand that have a strip at this height: also higher and lower, if a layout has copies there.
-    fn places_of_stripes_at(&self, strip: u64) -> Vec<UnitPlace> {
-        let (lba, mut all, mut places) = (self.written.strip_start(strip), Vec::new(), Vec::new());
-        for role in 0..self.geometry.layout().member_count() {
-            if let Some(found) = self.geometry.unit_at(MemberIndex(role), lba) {
-                self.geometry.lock_places(found.key, &mut places);
-                all.extend_from_slice(&places);
-            }
-        }
-        all
     }
 
     /// Looks at the tags of these strips, or makes them real.
@@ -91,26 +82,15 @@ impl Controller {
             return;
         }
         if self.written.is_looking() {
-            self.find_by_copies();
-        }
-        if self.written.is_looking() && !self.metadata.any_lost() {
-            self.begin_initialising();
-        } else {
-            self.keep_regions();
-        }
-    }
-
-    /// Takes regions for written of which a copy at another height tells it.
-    fn find_by_copies(&mut self) {
-        for strip in self.written.strips_looked_at() {
-            let mut places = self.places_of_stripes_at(strip).into_iter();
-            if places.any(|place| self.written.is_found(place.start)) {
-                self.written.note_written(self.written.strip_start(strip));
+            self.written.find_by_copies(&self.geometry);
+            if !self.metadata.any_lost() {
+                return self.initialise_regions();
             }
         }
+        self.keep_regions();
     }
 
-    fn begin_initialising(&mut self) {
+    fn initialise_regions(&mut self) {
         let strips = self.written.begin_initialising();
         let devices: Vec<_> = self.metadata.answering().collect();
         let starts = strips.into_iter().map(|strip| self.written.strip_start(strip));

@@ -82,7 +82,7 @@ impl Checksums {
     /// that, and reads again then.
     fn waits_for_region(&mut self, id: u32, around: &mut Surroundings<'_>) -> bool {
         let Check { place, strip_start, .. } = self.checks[id];
-        if !around.written.is_unknown(strip_start) || !around.written.settle_for(id, strip_start) {
+        if !around.written.settle_for(id, strip_start) {
             return false;
         }
         self.checks[id].phase = Phase::Waiting;
