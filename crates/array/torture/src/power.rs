@@ -341,11 +341,16 @@ impl TortureWorld {
             }
             Err(refusal) => {
                 self.take_refusal(refusal)?;
-                if self.devices.iter().all(|device| device.presence == Presence::Here) {
+                let here = |world: &Self| {
+                    world.devices.iter().filter(|device| device.presence == Presence::Here).count()
+                };
+                let were_here = here(self);
+                self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
+                self.hide_old_devices();
+                if here(self) == were_here {
                     self.is_refused = true;
                     return Ok(None);
                 }
-                self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
                 self.start_with(order)
             }
         }

@@ -195,8 +195,9 @@ impl TortureWorld {
     pub(super) fn hide_old_devices(&mut self) {
         let knows = |(index, device): (usize, &Device)| {
             let is_old = self.relics.old.contains(&MemberIndex(index as u16));
-            let has_newest =
-                matches!(self.states[index], DeviceState::InSync { .. } | DeviceState::Lost { .. });
+            // One that is there again may be another at its place, and knows nothing until it is told.
+            let has_newest = !self.unlisted[index]
+                && matches!(self.states[index], DeviceState::InSync { .. } | DeviceState::Lost { .. });
             device.presence == Presence::Here && has_newest && !is_old
         };
         if !self.devices.iter().enumerate().any(knows) {

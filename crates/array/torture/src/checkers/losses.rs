@@ -63,6 +63,8 @@ pub(crate) struct Losses {
     reached: BTreeSet<(MemberIndex, u64)>,
     /// Blocks that could be read and were called bad all the same when the latest controller ended, with no write to them under way.
     needless: BTreeSet<(MemberIndex, u64)>,
+    /// Blocks that a read has found unreadable since a write last reached them.
+    unreadable: BTreeSet<(MemberIndex, u64)>,
     /// The target of the latest rebuild.
     target: Option<MemberIndex>,
     /// When a device was last given another state.
@@ -154,7 +156,8 @@ impl TortureWorld {
     }
 
     /// Checks that the devices do not call a block bad whose write, begun at `started`, was promised to be kept: the next start would.
-    /// Where another write to it was under way beside this one and has failed, or still is, the devices may have that one last.
+    /// Where another write to it was under way beside this one and has failed, or still is, the devices may have that one last. A long
+    /// write is acknowledged long after its first blocks arrived: beyond the bounds a read may have found these unreadable since.
     pub(crate) fn check_healed(
         &self,
         (tag, started): (HostTag, Stamp),
@@ -173,6 +176,10 @@ impl TortureWorld {
         }
         let place = self.layout.place(stripe, unit);
         let (holder, block) = (self.stripes().holder(place), place.start.0 + row.0);
+        let is_found_since = |holder| self.losses.unreadable.contains(&(holder, block));
+        if self.mode == TortureMode::Beyond && holder.is_some_and(is_found_since) {
+            return Ok(());
+        }
         let is_it = |range: &raidlab_format::BadRange| {
             let blocks = range.first.0..range.first.0 + u64::from(range.count);
             Some(range.device) == holder && blocks.contains(&block)
@@ -325,13 +332,15 @@ impl TortureWorld {
 
     /// Takes note of it that a write to a device's data area has succeeded.
     pub(crate) fn note_written(&mut self, io: &MemberIo) {
-        if self.losses.found_bad.is_empty() {
+        let Losses { found_bad, reached, unreadable, .. } = &mut self.losses;
+        if found_bad.is_empty() && unreadable.is_empty() {
             return;
         }
         let tags = self.devices[io.member.index()].data.tags;
         for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
-            self.losses.found_bad.remove(&(io.member, block));
-            self.losses.reached.remove(&(io.member, block));
+            found_bad.remove(&(io.member, block));
+            reached.remove(&(io.member, block));
+            unreadable.remove(&(io.member, block));
         }
     }
 
@@ -584,10 +593,13 @@ impl TortureWorld {
                 self.excuse_unknown_tags();
                 let taken = self.take_lost_blocks(member, lba, blocks);
                 taken.map_err(|violation| self.failure(violation))?;
+                let lost = lba.0..lba.0 + blocks.0;
                 if reason == BadReason::Lost {
                     // What stands there is not to be believed until it is written.
                     let data = &mut self.devices[member.index()].data;
-                    (lba.0..lba.0 + blocks.0).for_each(|block| data.suspect(data.tags.place(block)));
+                    lost.for_each(|block| data.suspect(data.tags.place(block)));
+                } else {
+                    self.losses.unreadable.extend(lost.map(|block| (member, block)));
                 }
             }
             Notice::MemberFailed { member } => {
