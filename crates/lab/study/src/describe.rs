@@ -67,21 +67,7 @@ pub fn warnings(outcome: &StudyOutcome) -> Vec<String> {
     let (finished, planned) = (outcome.results.len(), outcome.planned);
     let stopped = (!outcome.complete)
         .then(|| format!("This study was stopped: {finished} of {planned} runs are finished."));
-    stopped.into_iter().chain(doubts(&outcome.results)).collect()
-}
-
-/// Which of `runs` have parts that do not fit, which were not steady within their windows, and which were not loaded as asked for: a sentence for all of a kind,
-/// with the first.
-pub fn doubts(runs: &[RunResult]) -> Vec<String> {
-    let of_kind = |what: &str, text: fn(&RunResult) -> Option<String>| {
-        let texts: Vec<String> = runs.iter().filter_map(text).collect();
-        let first = texts.first()?;
-        Some(format!("{} of {} runs {what}. The first: {first}.", texts.len(), runs.len()))
-    };
-    let unsteady = of_kind("were not steady within their windows", RunResult::unsteady_text);
-    let misfits = of_kind("have parts that could not be plugged together", RunResult::misfit_text);
-    let late = of_kind("had requests that started late", RunResult::late_text);
-    misfits.into_iter().chain(unsteady).chain(late).collect()
+    stopped.into_iter().chain(RunResult::doubts_of(&outcome.results)).collect()
 }
 
 /// What a reader may want to know as well.

@@ -208,12 +208,22 @@ pub fn feed<E>(
 }
 
 impl Feeding {
-    /// The number to try next: halfway between the largest that keeps the bound and the first that misses it, or twice the largest while
-    /// none has missed it and that is asked for.
+    /// The number to try next: between the largest that keeps the bound and the first that misses it, or twice the largest while none
+    /// has missed it and that is asked for. In between it is as many as keep the bound at the rate that storage gives where it is
+    /// missed, one more where these are known to, and else half of the way.
     fn next_count(&self, until_missed: bool) -> Option<u32> {
         let below = self.most.unwrap_or(0);
-        match self.points.iter().find(|point| !point.keeps).map(|point| point.accelerators) {
-            Some(above) => (above - below > 1).then(|| below.midpoint(above)),
+        match self.points.iter().find(|point| !point.keeps) {
+            Some(missed) => {
+                let above = missed.accelerators;
+                let likely = (f64::from(above) * missed.au_pct / self.au_goal_pct) as u32;
+                let next = match likely {
+                    likely if likely == below => below + 1,
+                    likely if likely > below => likely.min(above - 1),
+                    _ => below.midpoint(above),
+                };
+                (above - below > 1).then_some(next)
+            }
             None if until_missed && below < ACCELERATORS_MAX => {
                 Some(below.saturating_mul(2).clamp(1, ACCELERATORS_MAX))
             }

@@ -19,6 +19,7 @@ mod check;
 mod export;
 mod job;
 mod keys;
+mod normal;
 mod sizes;
 mod steps;
 mod values;
@@ -80,7 +81,11 @@ struct Section {
 pub fn import_fio(file: &str, text: &str, around: Surroundings<'_>) -> Result<Import, ImportError> {
     let mut reader = Reader::new(around);
     reader.read(None, text);
-    let Reader { sections, mut reasons, mut notes, places, .. } = reader;
+    let Reader { sections, mut reasons, mut notes, left_out, places, .. } = reader;
+    notes.extend(left_out.iter().map(|(why, keys)| {
+        let verb = if keys.len() == 1 { "is" } else { "are" };
+        format!("{} {verb} left out: {why}.", keys.join(", "))
+    }));
     let mut jobs = Vec::new();
     for section in &sections {
         match Job::new(section, &mut notes) {
@@ -142,6 +147,8 @@ struct Reader<'a> {
     in_global: bool,
     reasons: Vec<Reason>,
     notes: Vec<String>,
+    /// Keys that are left out, by the reason.
+    left_out: Vec<(&'static str, Vec<&'static str>)>,
     /// File and line of each line that was read; the file is none for the one that was given. Lines have numbers from 1 in here until
     /// all is read.
     places: Vec<(Option<String>, usize)>,
@@ -160,6 +167,7 @@ impl<'a> Reader<'a> {
             in_global: false,
             reasons: Vec::new(),
             notes: Vec::new(),
+            left_out: Vec::new(),
             places: Vec::new(),
             included: 0,
             deciding: Vec::new(),
@@ -198,7 +206,18 @@ impl<'a> Reader<'a> {
         if check::decides(key.trim()) {
             self.deciding.push(check::Line::Setting(whole.to_owned()));
         }
-        self.set(number, key.trim(), value.trim());
+        let is_blank = value.starts_with([' ', '\t']);
+        let value = value.trim();
+        let is_kept = matches!(keys::find(key.trim()), Some((_, Kind::Same)));
+        // A number alone is read all the same.
+        if is_blank && is_kept && !value.bytes().all(|byte| byte.is_ascii_digit()) {
+            let problem = format!(
+                "{} = {value}: fio takes the blank behind = for a part of the value, and refuses it or loses its unit: leave it out",
+                key.trim()
+            );
+            return self.reasons.push(Reason::at(number, problem));
+        }
+        self.set(number, key.trim(), value);
     }
 
     fn include(&mut self, number: usize, path: &str) {
@@ -257,7 +276,14 @@ impl<'a> Reader<'a> {
             Kind::Same => {}
             // Switched off, it asks for nothing.
             Kind::Missing(_) if value == "0" => return,
-            Kind::Ignored(why) => self.notes.push(format!("{usual} is left out: {why}.")),
+            Kind::Ignored(why) => {
+                match self.left_out.iter_mut().find(|(known, _)| *known == why) {
+                    Some((_, keys)) if keys.contains(&usual) => {}
+                    Some((_, keys)) => keys.push(usual),
+                    None => self.left_out.push((why, vec![usual])),
+                }
+                return;
+            }
             Kind::Missing(advice) => {
                 return self
                     .reasons

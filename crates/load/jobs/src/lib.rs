@@ -127,12 +127,12 @@ impl RunHints {
     }
 }
 
-/// In whole seconds where it is, else in milliseconds.
+/// In the largest unit that it is a multiple of.
 fn time(span: NanoSpan) -> String {
-    match span.get() {
-        ns if ns.is_multiple_of(1_000_000_000) => format!("{}s", ns / 1_000_000_000),
-        ns => format!("{}ms", ns.div_ceil(1_000_000)),
-    }
+    let ns = span.get();
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    let unit = units.into_iter().find(|(_, unit)| ns.is_multiple_of(*unit));
+    unit.map_or_else(String::new, |(name, unit)| format!("{}{name}", ns / unit))
 }
 
 /// For a shell: as it is where that is safe, else between quotes.

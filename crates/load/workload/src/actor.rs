@@ -313,7 +313,7 @@ impl Actor {
             other => ("request_size", other.request_bytes_max()),
         };
         (!bytes.is_multiple_of(512))
-            .then_some((key, "must be whole sectors of 512 bytes: no target takes less"))
+            .then_some((key, "must be a multiple of 512 bytes, a sector: 1MiB is, and 1MB is not"))
     }
 
     /// Says what is wrong with its settings, if anything is: the key, and why.
@@ -324,6 +324,7 @@ impl Actor {
                 ("batch", u64::from(it.batch)),
                 ("compute", it.compute.get()),
                 ("read_threads", u64::from(it.read_threads)),
+                ("prefetch", u64::from(it.prefetch)),
                 ("samples_per_file", u64::from(it.samples_per_file)),
                 ("request_size", u64::from(it.request_bytes)),
                 ("requests_per_thread", u64::from(it.requests_per_thread)),
@@ -358,7 +359,12 @@ impl Actor {
             return Some(found);
         }
         if u64::from(self.iodepth()) > PLACES_MAX {
-            return Some(("requests in flight", "are more than a million: make it fewer"));
+            let key = match self {
+                Self::Accelerator(_) => "read_threads",
+                Self::Checkpoint(_) => "writers",
+                _ => "iodepth",
+            };
+            return Some((key, "makes more than a million requests in flight: make it fewer"));
         }
         match self {
             Self::Accelerator(it) if !(it.au_goal_pct > 0.0 && it.au_goal_pct <= 100.0) => {

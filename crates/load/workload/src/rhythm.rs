@@ -117,7 +117,7 @@ impl Rhythm {
             return Some(("by_hour and steps", "must have a rate above 0"));
         }
         if self.steps.iter().any(|(span, _)| *span < SHORTEST) {
-            return Some(("day and steps", SHORT));
+            return Some(("day and steps", "have a rate that lasts less than 100us: make it longer"));
         }
         if self.on_off.is_some_and(|it| it.on.min(it.off) < SHORTEST) {
             return Some(("on_off", SHORT));

@@ -163,8 +163,13 @@ pub fn line_of_message(text: &str, list: &str, message: &str) -> Option<usize> {
         Some(DeValue::Array(elements)) => elements.iter().find(named),
         _ => None,
     };
-    let words: Vec<&str> = message
-        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+    // What stands in quotes is a name, or a key that may be missing, so it counts last.
+    let (plain, quoted): (Vec<_>, Vec<_>) =
+        message.split('\'').enumerate().partition(|(index, _)| index % 2 == 0);
+    let words: Vec<&str> = plain
+        .into_iter()
+        .chain(quoted)
+        .flat_map(|(_, text)| text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')))
         .filter(|word| *word != "part")
         .collect();
     match elements.map(|element| (element.get_ref(), element.span().start)) {

@@ -533,7 +533,7 @@ fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
 fn compose<'a>(keeper: &'a Keeper, conclusions: &'a Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
-        warnings: describe::doubts(&keeper.results),
+        warnings: RunResult::doubts_of(&keeper.results),
         notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()
     }

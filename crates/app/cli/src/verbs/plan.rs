@@ -239,13 +239,15 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let outcome = plan(&order, hosts, &mut has_time, &mut |label, done| progress.show(label, done));
     let outcome = outcome.map_err(failure)?;
     progress.end();
+    let mut fits = outcome.fits();
     if hosts.leads() {
         let fed = accelerators::feed_best(args, &outcome, &order)?;
+        fits &= fed.as_ref().is_none_or(Fed::is_enough);
         show(args, &outcome, &order, (fed.as_ref(), output))?;
         args.keep(&outcome, &order, started_at)?;
         history::tell_growth(&asked, args, &outcome);
     }
-    Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
+    Ok(if fits { Exit::Done } else { Exit::BoundMissed })
 }
 
 /// Plans up to two arrays in one enclosure, and tells what was found.

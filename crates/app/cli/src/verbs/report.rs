@@ -125,7 +125,7 @@ fn document(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Res
             published: &[],
         }));
     }
-    warnings.extend(describe::doubts(&runs));
+    warnings.extend(RunResult::doubts_of(&runs));
     let has_arrays = runs.iter().any(|run| run.array.is_some());
     let verdicts = if has_arrays { verdicts(&runs) } else { Vec::new() };
     let named = studies.iter().find_map(|study| paper_of(&study.configuration));

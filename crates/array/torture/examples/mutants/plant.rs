@@ -3,7 +3,7 @@
 use crate::copy::{bring_the_rest, files_below, needed_crates, write};
 use crate::decisions;
 use crate::table::{Hunk, Mutant, apply};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -48,6 +48,7 @@ pub(crate) fn plant_and_run(
     let planted = needed_crates(&workspace, "raidlab-torture")?;
     let needed =
         planted.iter().map(|name| files_below(&workspace.join(name))).collect::<Result<Vec<_>, _>>()?;
+    let mut written = BTreeSet::from([copy.join("crates/base/units/src/mutant.rs")]);
     for path in needed.concat() {
         let below =
             path.strip_prefix(&crates).expect("it is below").to_str().ok_or("a file's name is no text")?;
@@ -66,7 +67,13 @@ pub(crate) fn plant_and_run(
             }
             _ => text,
         };
-        write(&copy.join("crates").join(below), &text)?;
+        let path = copy.join("crates").join(below);
+        write(&path, &text)?;
+        written.insert(path);
+    }
+    // What the sources have no more would be built all the same.
+    for path in files_below(&copy.join("crates"))?.iter().filter(|path| !written.contains(*path)) {
+        std::fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some(file) = hunks.keys().next() {
         return Err(format!("there is no {file}, which a defect is to change"));

@@ -13,7 +13,7 @@
 //! | number of requests | the same; with several sizes, the same bytes to a request |
 //! | sizes, directions | the same ones, and shares that differ by no more than chance |
 //! | places in sequence | the same, request by request |
-//! | places at random | the same places where each is used once and all are; else the same first and last places, alignment, repetition, and a distribution that differs by no more than chance (Kolmogorov and Smirnov, one in a thousand) |
+//! | places at random | the same places where each is used once and all are; else the same first and last places, alignment, repetition, and a distribution that differs by no more than chance (Kolmogorov and Smirnov, one in a thousand): over the places, or, where each program scatters its favourites, over their ranks |
 //! | flushes | the same number |
 //!
 //! Random requests of several sizes are cut by fio where part of their place was used before; a few such are no difference.
@@ -21,7 +21,7 @@
 //! Left out: which random place comes when, which is each program's own.
 
 use super::job::{Job, Reader};
-use super::values::{number, size, switch};
+use super::values::{number, percent, size, switch};
 use super::{Section, Surroundings, keys};
 use crate::{ImportError, Reason};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -238,9 +238,15 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
         let text = reader.text(key).filter(|text| !text.ends_with('%'))?;
         size(text, base).ok().filter(|bytes| *bytes > 0)
     };
+    // Of a share of the file, whole requests.
+    let least = spec.all_lines().map(|line| u64::from(line.bytes)).min().unwrap_or(1).max(1);
+    let space = if part.places.working_set_pct < 100.0 { space as u64 / least * least } else { space as u64 };
     // Beside the file's, the size is what is moved.
     let beside = told("size").filter(|_| reader.find("filesize").is_some());
-    let bytes = told("io_size").or(beside.map(|bytes| bytes.min(space as u64))).unwrap_or(space as u64);
+    let whole = beside.map_or(space, |bytes| bytes.min(space));
+    let share = reader.text("io_size").filter(|text| text.ends_with('%')).and_then(|text| percent(text).ok());
+    let share = share.filter(|pct| *pct > 0).map(|pct| whole * u64::from(pct) / 100);
+    let bytes = told("io_size").or(share).unwrap_or(whole);
     let own = reader.value("number_ios", number).map(u64::from).filter(|count| *count > 0);
     Expected {
         cuts: !reader.value("norandommap", switch).unwrap_or(false),
@@ -267,6 +273,8 @@ struct Bounds {
     sizes: BTreeSet<u64>,
     /// What shorter sizes are multiples of, where fio cuts requests.
     cut: Option<u64>,
+    /// Whether favourites lie where each program's own hash puts them.
+    is_scattered: bool,
     space: Range<u64>,
 }
 
@@ -292,6 +300,7 @@ impl Expected {
         Bounds {
             all_read: all(100).then_some(true).or(all(0).then_some(false)),
             cut: lines().map(|line| line.bytes.into()).min().filter(|_| self.cuts),
+            is_scattered: self.spec.streams().any(|(_, _, places)| places.scrambled),
             sizes: lines().map(|line| u64::from(line.bytes)).collect(),
             space: starts.min().unwrap_or(0)..self.region.get(),
         }

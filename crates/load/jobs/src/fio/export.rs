@@ -221,12 +221,16 @@ impl Job {
                 if it.hit_pct.is_none() {
                     lose("hits that the popularity of objects brings: half of the requests read".to_owned());
                 }
-                lose("eviction in the order of writing: writes go to the places of reads".to_owned());
+                lose(
+                    "eviction of what was written first: writes go on in sequence over the places of reads"
+                        .to_owned(),
+                );
                 if let Some(bytes) = it.trim_bytes {
                     lose(format!("trims of what is evicted, {} each", bytes.plain()));
                 }
                 keys.set("rw", "randrw");
                 keys.set("rwmixread", hits);
+                keys.set("percentage_random", "100,0");
                 keys.set("bs", it.object_bytes);
                 let line = [AccessLine::plain(it.object_bytes, 50, 100)];
                 places(&mut keys, &part.places, (&line, 100), &mut lose);
@@ -241,26 +245,33 @@ impl Job {
 fn log(part: &MixPart, it: &LogWriter, lose: Lose<'_>) -> Vec<Job> {
     let mut keys = Keys::default();
     let waits = if it.group > NanoSpan::ZERO { format!(", for {} at most", it.group) } else { String::new() };
+    let flushes = if it.flush_every > 0 { " with flushes of its own" } else { "" };
     lose(format!(
-        "group commit: one write takes all records of {} that wait{waits}; in fio each record is a write",
+        "group commit: one write takes all records of {} that wait{waits}; in fio each record is a write{flushes}",
         counted(it.clients, "client")
     ));
     keys.set("rw", "write");
     if it.think > NanoSpan::ZERO {
         keys.set("thinktime", micros(it.think));
-        if it.clients > 1 {
-            lose(
-                "that each client thinks for itself: in fio the think time lies between two writes"
-                    .to_owned(),
-            );
-        }
     }
     law(&mut keys, &it.append, lose);
     keys.set("iodepth", 1);
     if it.flush_every > 0 {
         keys.set("fdatasync", it.flush_every);
     }
-    region(&mut keys, &part.places, lose);
+    let mut places = part.places.clone();
+    if it.clients > 1 {
+        keys.set("numjobs", it.clients);
+        places.size = places.size.map(|size| {
+            let each = size.get() / u64::from(it.clients) / 512 * 512;
+            keys.set("offset_increment", each);
+            ByteCount(each)
+        });
+        let begin =
+            if places.size.is_some() { "in a part of its own" } else { "and begins where the others do" };
+        lose(format!("that all append to one log: in fio each client writes one of its own, {begin}"));
+    }
+    region(&mut keys, &places, lose);
     vec![Job::new(crate::slug(&part.name), keys)]
 }
 
@@ -505,7 +516,13 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
             if *mean_pct != 50.0 {
                 lose("the middle of the normal distribution: fio's is the middle of the file".to_owned());
             }
-            format!("normal:{deviation_pct}")
+            let (width_pct, is_exact) = super::normal::width_pct(*deviation_pct);
+            if !is_exact {
+                lose(format!(
+                    "the deviation of the normal distribution: {deviation_pct} %, and fio's is 8.4 to 16.6 % of the file"
+                ));
+            }
+            format!("normal:{width_pct}")
         }
         Distribution::Zones(zones) => {
             let zone = |zone: &raidlab_workload::Zone| format!("{}/{}", zone.accesses_pct, zone.space_pct);
@@ -936,6 +953,15 @@ mod tests {
         assert!(!global.contains("time_based"), "a checkpoint is written once");
         assert_eq!(sections.split("\n[save]\n").next().unwrap().matches("time_based=1").count(), 1, "{text}");
         assert_eq!(sections.matches("time_based=1").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn logs_ask_as_often_as_their_clients() {
+        let text = export_fio(&builtin_workload("postgresql-pgbench").unwrap(), &hints()).text;
+        let log = text.split("\n[").find(|job| job.starts_with("wal]")).unwrap();
+        for key in ["rw=write\n", "numjobs=32\n", "iodepth=1\n", "thinktime=", "fdatasync=1\n"] {
+            assert!(log.contains(key), "{key}: {log}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
-use super::sizes::{by_direction, directed, lines, of_direction, sizes};
+use super::sizes::{Sizes, by_direction, directed, lines, of_direction, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::{Section, Setting};
 use crate::Reason;
@@ -47,6 +47,9 @@ const ENGINES: [(&str, bool); 17] = [
     ("syslet-rw", true),
 ];
 const SECTOR: u64 = 512;
+
+/// How far limits of reads and writes may be from the mix, as a share: shares are whole percents.
+const MET_AT_ONCE: f64 = 0.01;
 
 /// A job, understood.
 #[derive(Clone, Debug)]
@@ -158,13 +161,13 @@ impl Job {
         let mut reader = Reader::new(section);
         let base = reader.base();
         let bytes = |text: &str| size(text, base);
-        let Requests { read_pct: reads, lines, directions } = requests(&mut reader, base, notes);
+        let Requests { read_pct: reads, lines, directions, least } = requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
         let takes_many = engine(&mut reader);
         let iodepth = reader.value("iodepth", number).unwrap_or(1).max(1);
-        let places = places(&mut reader, &lines, reads, base);
+        let places = places(&mut reader, (&lines, least), reads, base);
         let iodepth = if takes_many { iodepth } else { 1 };
-        let (pacing, lines) = pacing(&mut reader, lines, iodepth, reads, base, notes);
+        let (pacing, lines) = pacing(&mut reader, lines, iodepth, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
             let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
             reader.wrong("thinktime", format!("thinktime after several requests {advice}"));
@@ -282,7 +285,7 @@ impl Job {
             lines: self.lines.clone(),
             places,
             pacing: times(self.pacing, each),
-            iodepth: (!self.pacing.is_open()).then(|| self.iodepth.saturating_mul(each)),
+            iodepth: Some(self.iodepth.saturating_mul(each)),
             flush: self.flush,
             ..MixPart::default()
         }
@@ -297,6 +300,11 @@ impl Job {
         // A clone behind the end has the file as it is, and is refused where it runs.
         let room = if room == 0 { u64::MAX } else { room };
         (ByteCount(start), self.places.size.map(|size| ByteCount(size.get().min(room))))
+    }
+
+    /// Whether its size is a share of its file.
+    pub(super) fn has_share(&self) -> bool {
+        self.places.working_set_pct < 100.0
     }
 
     /// How far its clones are apart, in bytes.
@@ -373,6 +381,8 @@ struct Requests {
     lines: Vec<AccessLine>,
     /// As in [`Job`].
     directions: Option<([Vec<AccessLine>; 2], u8)>,
+    /// The shortest size of all directions, also of those that the job does not have: fio's map of places is in units of it.
+    least: u64,
 }
 
 /// Refuses what reads back all that it has written.
@@ -395,12 +405,19 @@ fn requests(reader: &mut Reader<'_>, base: u64, notes: &mut Vec<String>) -> Requ
         let given = directed(reader, "percentage_random", direction, percent).unwrap_or(100);
         if is_random { given } else { 0 }
     });
-    let sizes = [0, 1].map(|direction| sizes(reader, direction, base, notes));
+    let sizes = [0, 1, 2].map(|direction| sizes(reader, direction, base));
+    if reader.find("bsrange").is_some() && reader.find("bssplit").is_none() {
+        notes.push("The sizes of a bsrange are lines whose shares are whole percents.".into());
+    }
+    let least = sizes.iter().map(Sizes::least).min().unwrap_or(SECTOR);
+    let [of_reads, of_writes, _] = sizes;
+    let sizes = [of_reads, of_writes];
     let goes_on = random.iter().any(|pct| *pct < 100);
     Requests {
         read_pct: reads,
         lines: lines(&sizes, reads, random),
         directions: (is_mix(reads) && goes_on).then(|| (by_direction(&sizes, random), reads)),
+        least,
     }
 }
 
@@ -451,11 +468,15 @@ fn tell_of_ends(reader: &mut Reader<'_>, run: Option<NanoSpan>, base: u64, notes
     let is_timed = reader.value("time_based", switch).unwrap_or(false);
     let in_pct =
         |text: &str| if text.trim().ends_with('%') { percent(text).map(u64::from) } else { size(text, base) };
-    if reader.value("io_size", in_pct).is_some_and(|moved| moved > 0) && !is_timed {
-        let moved = reader.text("io_size").unwrap_or("").trim();
-        notes.push(format!(
-            "io_size = {moved} is left out: the window ends the run here, whatever was moved."
-        ));
+    for (key, plain) in [("io_size", 0), ("number_ios", 0), ("loops", 1)] {
+        let is_end = reader.value(key, in_pct).is_some_and(|given| given > plain);
+        // A job that is timed goes on after its size, and begins again.
+        if is_end && (!is_timed || key == "number_ios") {
+            let given = reader.text(key).unwrap_or("").trim();
+            notes.push(format!(
+                "{key} = {given} is left out: the window ends the run here, whatever was asked by then."
+            ));
+        }
     }
     let has_end = ["loops", "number_ios", "io_size", "size"].iter().any(|key| reader.find(key).is_some());
     let told = match run {
@@ -495,7 +516,12 @@ fn start(reader: &mut Reader<'_>, places: &mut Places, key: &str, (least, base):
     }
 }
 
-fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64) -> Places {
+fn places(
+    reader: &mut Reader<'_>,
+    (lines, map_unit): (&[AccessLine], u64),
+    read_pct: u8,
+    base: u64,
+) -> Places {
     let bytes = |text: &str| size(text, base);
     let mut places = Places::default();
     let key = if reader.find("filesize").is_some() { "filesize" } else { "size" };
@@ -543,13 +569,18 @@ fn places(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, base: u64
             );
         }
     }
+    if let Some(size) = places.size.filter(|size| size.get() < map_unit) {
+        let problem =
+            format!("{key}: a file of {} bytes is shorter than a request, and fio refuses it", size.get());
+        reader.wrong(key, problem);
+    }
     // fio asks for whole requests only: what is left at the end is never used.
     places.size = places.size.map(|size| match size.get() / least * least {
         0 => size,
         whole => ByteCount(whole),
     });
     if lines.iter().any(|line| line.random_pct > 0) {
-        spread(reader, lines, read_pct, &mut places);
+        spread(reader, (lines, map_unit), read_pct, &mut places);
     }
     places
 }
@@ -576,7 +607,12 @@ fn increment(reader: &mut Reader<'_>, base: u64) -> u64 {
 }
 
 /// How random requests are spread.
-fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, places: &mut Places) {
+fn spread(
+    reader: &mut Reader<'_>,
+    (lines, map_unit): (&[AccessLine], u64),
+    read_pct: u8,
+    places: &mut Places,
+) {
     let map = !reader.value("norandommap", switch).unwrap_or(false);
     let all = reader.text("random_distribution").unwrap_or("random");
     let [reads, writes] = [0, 1].map(|direction| match of_direction(all, direction) {
@@ -591,16 +627,18 @@ fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, places: &
     let (name, figures) = text.split_once(':').unwrap_or((text, ""));
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
     places.distribution = match (name, real(figures)) {
-        ("random", _) if map && lines.len() == 1 => Distribution::Shuffle,
+        ("random", _) if map && lines.len() == 1 && u64::from(lines[0].bytes) == map_unit => {
+            Distribution::Shuffle
+        }
         ("random", _) if map => {
             let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
             let advice = "fio's map of places cuts requests of several sizes where others lie already, which has no counterpart here: add \
                           norandommap=1, there too";
-            let is_one_size = lines.iter().all(|line| line.bytes == lines[0].bytes);
+            let is_one_size = lines.iter().all(|line| u64::from(line.bytes) == map_unit);
             let what = if is_one_size {
                 "percentage_random of each direction"
             } else {
-                "random requests of several sizes"
+                "random requests of several sizes, also where the job has one direction only"
             };
             let key = key.filter(|_| !is_one_size).unwrap_or("percentage_random");
             return reader.wrong(key, format!("{what}: {advice}"));
@@ -608,7 +646,9 @@ fn spread(reader: &mut Reader<'_>, lines: &[AccessLine], read_pct: u8, places: &
         ("random", _) => Distribution::Uniform,
         ("zipf", Some(theta)) => Distribution::Zipf { theta },
         ("pareto", Some(h)) if h < 0.5 => Distribution::Pareto { h },
-        ("normal", Some(deviation_pct)) => Distribution::Normal { mean_pct: 50.0, deviation_pct },
+        ("normal", Some(width_pct)) => {
+            Distribution::Normal { mean_pct: 50.0, deviation_pct: super::normal::deviation_pct(width_pct) }
+        }
         ("zoned", _) => match zones(figures) {
             Some(zones) => Distribution::Zones(zones),
             None => {
@@ -647,12 +687,19 @@ fn pacing(
     reader: &mut Reader<'_>,
     mut lines: Vec<AccessLine>,
     iodepth: u32,
-    read_pct: u8,
     base: u64,
     notes: &mut Vec<String>,
 ) -> (Pacing, Vec<AccessLine>) {
-    let rate_max = limit(reader, "rate_iops", read_pct, base, notes);
-    let bytes_per_sec_max = limit(reader, "rate", read_pct, base, notes).map(ByteCount);
+    let amounts = |of: fn(&AccessLine) -> f64| {
+        let sum = |is_read: bool| {
+            let pct = |line: &AccessLine| if is_read { line.read_pct } else { 100 - line.read_pct };
+            lines.iter().map(|line| of(line) * f64::from(line.share_pct) * f64::from(pct(line))).sum::<f64>()
+        };
+        [sum(true), sum(false)]
+    };
+    let rate_max = limit(reader, "rate_iops", amounts(|_| 1.0), base, notes);
+    let bytes_per_sec_max =
+        limit(reader, "rate", amounts(|line| f64::from(line.bytes)), base, notes).map(ByteCount);
     let rate_max = rate_max.and_then(|rate| RequestRate::new(rate as f64));
     let think = reader.value("thinktime", |text| time(text, NanoSpan(1000))).unwrap_or(NanoSpan::ZERO);
     let blocks = reader.value("thinktime_blocks", number).unwrap_or(1).max(1);
@@ -690,28 +737,41 @@ pub(super) const fn is_mix(read_pct: u8) -> bool {
     read_pct > 0 && read_pct < 100
 }
 
-/// The limit of reads and writes together; fio has one for each.
+/// The limit of reads and writes together; fio has one for each. Of what it limits, requests or bytes, reads and writes ask for so much.
 fn limit(
     reader: &mut Reader<'_>,
     key: &'static str,
-    read_pct: u8,
+    [reads, writes]: [f64; 2],
     base: u64,
     notes: &mut Vec<String>,
 ) -> Option<u64> {
     let each = [0, 1]
         .map(|direction| directed(reader, key, direction, |text| size(text, base)).filter(|rate| *rate > 0));
-    if !is_mix(read_pct) {
-        return each[usize::from(read_pct == 0)];
+    if reads == 0.0 || writes == 0.0 {
+        return each[usize::from(reads == 0.0)];
     }
-    if each[0] != each[1] || (each[0].is_some() && read_pct != 50) {
-        let advice = "reads and writes each keep to a limit of their own in fio, which makes the mix; here both share one: \
-                      write a job of reads and one of writes";
-        reader.wrong(key, format!("{key} of a mix of {read_pct} % reads: {advice}"));
-        return None;
+    // Both limits are met at once, or one of them makes another mix.
+    let is_met = |[of_reads, of_writes]: [u64; 2]| {
+        let (one, other) = (of_reads as f64 * writes, of_writes as f64 * reads);
+        (one - other).abs() <= MET_AT_ONCE * one.max(other)
+    };
+    match each {
+        [None, None] => None,
+        [Some(of_reads), Some(of_writes)] if is_met([of_reads, of_writes]) => {
+            notes.push(format!(
+                "{key} counts for each direction in fio; here both together have the sum, in the same mix."
+            ));
+            Some(of_reads.saturating_add(of_writes))
+        }
+        _ => {
+            let what = if key == "rate" { "bytes read" } else { "reads" };
+            let share = 100.0 * reads / (reads + writes);
+            let advice = "reads and writes each keep to a limit of their own in fio, which makes the mix; here both share one: \
+                          write a job of reads and one of writes";
+            reader.wrong(key, format!("{key} of a mix of {share:.0} % {what}: {advice}"));
+            None
+        }
     }
-    let both = each[0]?.saturating_mul(2);
-    notes.push("A rate counts for each direction in fio; here both together have twice that.".into());
-    Some(both)
 }
 
 /// Says of sizes in `KiB` and its kin what fio takes them for.
@@ -720,7 +780,7 @@ fn tell_of_units(section: &Section, base: u64, notes: &mut Vec<String>) {
         let value = setting.value.to_ascii_lowercase();
         let keys =
             ["bs", "ba", "bsrange", "bssplit", "size", "filesize", "offset", "offset_increment", "rate"];
-        keys.contains(&setting.key) && ["ki", "mi", "gi", "ti"].iter().any(|unit| value.contains(unit))
+        keys.contains(&setting.key) && ["kib", "mib", "gib", "tib"].iter().any(|unit| value.contains(unit))
     };
     if base == 1024 {
         notes.extend(section.settings.iter().filter(is_small).map(|setting| {

@@ -13,6 +13,13 @@ pub(super) struct Sizes {
     align: u32,
 }
 
+impl Sizes {
+    /// The shortest.
+    pub(super) fn least(&self) -> u64 {
+        self.shares.iter().map(|(bytes, _)| u64::from(*bytes)).min().unwrap_or_else(|| BYTES_DEFAULT.into())
+    }
+}
+
 /// What stands for a direction in a list by commas, for reads, writes and trims. The last one stands for those after it too, and an
 /// empty one for fio's default.
 pub(super) fn of_direction(text: &str, direction: usize) -> &str {
@@ -36,8 +43,8 @@ pub(super) fn directed<T>(
     reader.value(key, each).flatten()
 }
 
-/// The sizes of requests: reads are direction 0, writes 1.
-pub(super) fn sizes(reader: &mut Reader<'_>, direction: usize, base: u64, notes: &mut Vec<String>) -> Sizes {
+/// The sizes of requests: reads are direction 0, writes 1, trims 2.
+pub(super) fn sizes(reader: &mut Reader<'_>, direction: usize, base: u64) -> Sizes {
     let length = |text: &str| {
         let bytes = size(text, base)?;
         u32::try_from(bytes)
@@ -48,10 +55,7 @@ pub(super) fn sizes(reader: &mut Reader<'_>, direction: usize, base: u64, notes:
     let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
     let shares = match key {
         Some("bssplit") => directed(reader, "bssplit", direction, |text| split(text, length)),
-        Some("bsrange") => {
-            notes.push("The sizes of a bsrange are lines whose shares are whole percents.".into());
-            directed(reader, "bsrange", direction, |text| range(text, length))
-        }
+        Some("bsrange") => directed(reader, "bsrange", direction, |text| range(text, length)),
         _ => directed(reader, "bs", direction, |text| Ok(vec![(length(text)?, 100)])),
     };
     let shares = shares.unwrap_or_else(|| vec![(BYTES_DEFAULT, 100)]);

@@ -218,7 +218,7 @@ fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Re
     if targets.len() > 1 {
         notes.push(format!("Each of the {} targets of {name} gets the same requests.", targets.len()));
     }
-    if files.without_size {
+    if files.takes_rest {
         notes.push(
             "A job without size uses the rest of the target, from where the file before it ends.".into(),
         );
@@ -275,7 +275,10 @@ struct Files {
     /// Name and start of each.
     known: Vec<(String, u64)>,
     end: u64,
+    /// The length of some file is not known: none is given, or a share of the target.
     without_size: bool,
+    /// For some nothing is given.
+    takes_rest: bool,
 }
 
 impl Files {
@@ -289,6 +292,7 @@ impl Files {
         }
         let start = self.end;
         self.without_size |= job.size.is_none();
+        self.takes_rest |= job.size.is_none() && !job.has_share();
         self.end = self.end.saturating_add(job.extent(clone));
         self.known.push((file, start));
         start

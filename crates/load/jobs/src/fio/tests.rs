@@ -94,7 +94,8 @@ fn sizes_rates_and_distributions_have_their_counterparts() {
     let distributions = [
         ("zipf:1.2", "zipf, theta 1.2, scrambled"),
         ("pareto:0.2", "pareto, h 0.2, scrambled"),
-        ("normal:10", "normal, mean 50%, deviation 10%, scrambled"),
+        ("normal:10", "normal, mean 50%, deviation 8.82%, scrambled"),
+        ("normal:25", "normal, mean 50%, deviation 11.02%, scrambled"),
         (
             "zoned:60/10:30/20:/",
             "zones 60% to 10% of the space, 30% to 20% of the space, 10% to 70% of the space, not scrambled",
@@ -108,6 +109,8 @@ fn sizes_rates_and_distributions_have_their_counterparts() {
     let pacings = [
         ("rw=read\nrate=1m", "closed loop, at most 1 MiB/s"),
         ("rw=rw\nrate_iops=100", "closed loop, at most 200/s"),
+        ("rw=rw\nrwmixread=75\nrate_iops=75,25", "closed loop, at most 100/s"),
+        ("rw=rw\nrwmixread=80\nbs=4k,16k\nrate=4m,4m", "closed loop, at most 8 MiB/s"),
         ("rw=write\nrate_iops=100,50", "closed loop, at most 50/s"),
         ("rw=randread\nrate_iops=500\nrate_process=poisson", "open loop, Poisson arrivals at 500/s"),
         ("rw=read\nthinktime=2ms", "closed loop, 2.00 ms of think time"),
@@ -249,7 +252,8 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
     assert_eq!(pacing("rw=write\nrate=1m,"), "closed loop", "only reads have a limit");
     assert_eq!(pacing("rw=write\nrate_iops=,50"), "closed loop, at most 50/s");
     let refused = [
-        ("rw=rw\nrate=1m,2m", "rate of a mix of 50 % reads"),
+        ("rw=rw\nrate=1m,2m", "rate of a mix of 50 % bytes read"),
+        ("rw=rw\nbs=4k,64k\nrate=4m,4m", "rate of a mix of 6 % bytes read"),
         ("rw=rw\nrate_iops=100,", "rate_iops of a mix"),
         ("rw=rw\nrwmixread=70\nrate_iops=100", "rate_iops of a mix of 70 % reads"),
         ("rw=randrw\nrandom_distribution=zipf:1.1,random", "reads and writes share one distribution"),
@@ -261,6 +265,37 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         let text = complaint(&format!("[j]\n{keys}\n"));
         assert!(text.contains(part) && text.starts_with("test.fio:"), "{keys}: {text}");
     }
+}
+
+#[test]
+fn what_ends_a_run_is_told_and_what_shares_a_reason_is_told_once() {
+    let notes = |keys: &str| import(&format!("[j]\nrw=randread\n{keys}\n")).notes.join("\n");
+    let ends = notes("size=1m\nloops=3\nnumber_ios=100\nruntime=5");
+    assert!(
+        ends.contains("loops = 3 is left out") && ends.contains("number_ios = 100 is left out"),
+        "{ends}"
+    );
+    let timed = notes("size=1m\nloops=3\nnumber_ios=100\nruntime=5\ntime_based");
+    assert!(!timed.contains("loops") && timed.contains("number_ios = 100"), "{timed}");
+    let batches = notes("size=1m\niodepth_batch=4\niodepth_low=2\niodepth_batch=8");
+    assert!(batches.contains("iodepth_batch, iodepth_low are left out: fio submits"), "{batches}");
+    assert!(!notes("size=10%").contains("without size") && notes("").contains("without size"));
+}
+
+#[test]
+fn a_job_that_arrives_at_random_times_has_no_more_in_flight_than_its_iodepth() {
+    let arrivals = "rate_iops=1000\nrate_process=poisson";
+    let many = import(&format!(
+        "[j]\nrw=randread\nioengine=libaio\niodepth=2\nnumjobs=4\nfilename=/dev/x\n{arrivals}\n"
+    ));
+    let spec = &many.steps[0].workload.spec;
+    assert_eq!(
+        (spec.pacing.to_string().as_str(), spec.iodepth),
+        ("open loop, Poisson arrivals at 4000/s", Some(8))
+    );
+    assert!(many.steps[0].run.iodepths.is_empty(), "its own");
+    let synchronous = import(&format!("[j]\nrw=randread\niodepth=2\n{arrivals}\n"));
+    assert_eq!(synchronous.steps[0].workload.spec.iodepth, Some(1));
 }
 
 /// What a real fio's log of requests refuted (`--check`).
@@ -291,9 +326,19 @@ fn what_fio_does_otherwise_is_done_so_or_refused_with_its_line() {
     let ranges: Vec<_> = inside.parts.iter().map(|part| (part.places.start, part.places.size)).collect();
     let first = (ByteCount::from_mib(1), mib(15));
     assert_eq!(ranges, [first, (ByteCount::from_mib(11), mib(5))], "no clone reaches beyond the file");
+    assert_eq!(places("rw=randread\nbs=4k,64k").places.distribution, Distribution::Shuffle);
+    assert_eq!(places("rw=randread\niodepth= 4\nbs =8k").lines[0].bytes, 8192, "as fio reads both");
     let refused = [
         ("rw=randread\nbssplit=4k/10:64k/90", "test.fio:3: random requests of several sizes"),
         ("rw=randrw\nbs=4k,64k", "test.fio:3: random requests of several sizes"),
+        // Its map has the shortest size of all directions.
+        ("rw=randwrite\nbs=4k,64k", "test.fio:3: random requests of several sizes"),
+        ("rw=randread\nbs=8k,4k", "test.fio:3: random requests of several sizes"),
+        ("rw=randread\nbs=8k,8k,4k", "test.fio:3: random requests of several sizes"),
+        ("rw=randwrite\nbs=,16k", "test.fio:3: random requests of several sizes"),
+        ("rw=read\nbs=64k\nsize=4k", "test.fio:4: size: a file of 4096 bytes is shorter than a request"),
+        ("rw=read\nbs= 16k", "test.fio:3: bs = 16k: fio takes the blank behind = for a part of the value"),
+        ("rw= read", "test.fio:2: rw = read: fio takes the blank"),
         ("rw=randrw\nfsync=8", "test.fio:3: fsync in a mix of reads and writes"),
         ("rw=read\noffset=1000", "test.fio:3: offset is no multiple of 512 bytes"),
         ("filesize=64m\nsize=50%", "test.fio:3: size in percent"),

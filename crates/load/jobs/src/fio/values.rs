@@ -2,8 +2,8 @@
 
 use raidlab_units::NanoSpan;
 
-/// Reads a size in bytes: `512`, `4k`, `1M`, `1.5g`, `64KiB`, `0x1000`. `base` is 1024, or 1000 where the file says so. Units with an
-/// `i` have the other base, as in fio: with its default of 1024, `4KiB` is 4000 bytes.
+/// Reads a size in bytes: `512`, `4k`, `1M`, `1.5g`, `64KiB`, `0x1000`. `base` is 1024, or 1000 where the file says so. Units with
+/// `iB` have the other base, as in fio: with its default of 1024, `4KiB` is 4000 bytes, and `4Ki` is 4096.
 pub(super) fn size(text: &str, base: u64) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size: write bytes, or a number with k, m, g or t");
     let text = text.trim();
@@ -21,9 +21,9 @@ pub(super) fn size(text: &str, base: u64) -> Result<u64, String> {
         }
     };
     let base = match rest {
-        "" | "b" => base,
-        "i" | "ib" if base == 1024 => 1000,
-        "i" | "ib" => 1024,
+        "" | "b" | "i" => base,
+        "ib" if base == 1024 => 1000,
+        "ib" => 1024,
         _ => return Err(wrong()),
     };
     let factor = base.checked_pow(power).ok_or_else(wrong)?;
@@ -94,6 +94,8 @@ mod tests {
             ("64KiB", 1000, Ok(65_536)),
             ("64KiB", 1024, Ok(64_000)),
             ("1MiB", 1024, Ok(1_000_000)),
+            ("4ki", 1024, Ok(4096)),
+            ("1Mi", 1000, Ok(1_000_000)),
             ("2M", 1024, Ok(2 << 20)),
             ("0x1000", 1024, Ok(4096)),
             ("16b", 1024, Ok(16)),

@@ -267,6 +267,9 @@ impl ArrivalTable {
     fn steps(&self) -> Result<Vec<(NanoSpan, f64)>, String> {
         match (&self.by_hour, &self.steps) {
             (Some(_), Some(_)) => Err("by_hour and steps say the same: leave out either".into()),
+            (Some(_), None) if self.day.is_some_and(|day| day.get() < HOURS as u64) => {
+                Err("day must be above 0: it is how long the rates of by_hour last".into())
+            }
             (Some(rates), None) if rates.len() == HOURS => {
                 let day = self.day.unwrap_or(NanoSpan::from_secs(86_400));
                 let hour = NanoSpan(day.get() / HOURS as u64);

@@ -388,13 +388,33 @@ fn settings_that_make_no_sense_have_their_line() {
         ("[part.log]\nappend_size = '2MiB'\n", 8, "append_size must be up to 1 MiB"),
         ("[part.log]\nappend_size = '1KiB'\nthink = 5\n", 9, "think: 5 has no unit"),
         ("[part.accelerator]\nbatch = 1\ncompute = '1ms'\n", 5, "sample_size or sample_table is missing"),
-        ("[part.compaction]\nruns = 2\nrequest_size = '1000 B'\n", 9, "request_size must be whole sectors"),
+        (
+            "[part.compaction]\nruns = 2\nrequest_size = '1000 B'\n",
+            9,
+            "request_size must be a multiple of 512 bytes",
+        ),
         (
             "[part.checkpoint]\nwriter_size = '1MB'\nrequest_size = '1000 B'\n",
             9,
-            "request_size must be whole sectors",
+            "request_size must be a multiple of 512 bytes",
         ),
-        ("[part.cache]\nobjects = 2\nobject_size = '1000 B'\n", 9, "object_size must be whole sectors"),
+        (
+            "[part.cache]\nobjects = 2\nobject_size = '1000 B'\n",
+            9,
+            "object_size must be a multiple of 512 bytes",
+        ),
+        // The name of the part is no key.
+        ("[part.cache]\nobjects = 2\nobject_size = '4KiB'\nhit_pct = 120\n", 10, "hit_pct must be 0 to 100"),
+        (
+            "[part.accelerator]\nbatch = 1\ncompute = '1ms'\nsample_size = '1MiB'\nprefetch = 0\n",
+            11,
+            "prefetch must be above 0",
+        ),
+        (
+            "[part.accelerator]\nbatch = 1\ncompute = '1ms'\nsample_size = '1MiB'\nread_threads = 100000000\n",
+            11,
+            "read_threads makes more than a million requests in flight",
+        ),
         ("[part.log]\nappend_table = [['1KiB', 70], ['2KiB', 30, 5]]\n", 8, "a pair"),
         ("[part.log]\nappend_table = [['1KiB']]\n", 8, "a pair"),
         (

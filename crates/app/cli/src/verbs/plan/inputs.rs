@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
 use crate::output::remark;
 use crate::verbs::import::import_fio_at;
+use raidlab_advisor::plan::OwnNeeds;
 use raidlab_jobs::{Import, ImportError, import_icf};
 use raidlab_planning::Application;
 use raidlab_trace::TraceSummary;
@@ -48,10 +49,9 @@ pub(super) struct AppArgs {
 /// What the array is for.
 pub(super) struct Asked {
     pub(super) applications: Vec<Application>,
-    /// Requests per second of the busiest second of a trace, where there is nothing else and it is long enough to have one.
-    pub(super) iops: Option<f64>,
-    /// Bytes per second that accelerators need, where there is nothing else.
-    pub(super) bytes_per_sec: Option<f64>,
+    /// What applications need by themselves, by their places: requests per second of the busiest second of a trace that is long enough
+    /// to have one, bytes per second of accelerators.
+    pub(super) stated: Vec<(usize, OwnNeeds)>,
     /// What histories say of applications, by their places.
     pub(super) past: Vec<(usize, Past)>,
 }
@@ -78,7 +78,7 @@ impl AppArgs {
         for path in &self.fio {
             self.jobs(path, |name, text| import_fio_at(path, &[], name, text), &mut applications)?;
         }
-        let mut iops = None;
+        let mut stated = Vec::new();
         for path in &self.trace {
             let order = ReplayOrder {
                 path: path.clone(),
@@ -89,7 +89,8 @@ impl AppArgs {
             };
             let workload = order.workload(1, ReadingAs::Asked).map_err(bad_order)?;
             if let Some(trace) = &workload.spec.trace {
-                iops = busiest_second(trace.summary());
+                let iops = busiest_second(trace.summary());
+                stated.push((applications.len(), OwnNeeds { iops, ..OwnNeeds::default() }));
                 if iops.is_none() {
                     remark(format_args!(
                         "note: {} lasts {}: too short for its busiest second to be a need (at least {TRACE_SECS_MIN} s are); --iops \
@@ -101,20 +102,14 @@ impl AppArgs {
             }
             applications.push(Application { workload, iodepth: plain });
         }
-        let mut bytes_per_sec = None;
         if let Some(wanted) = &self.accelerators {
             let (application, needed) = accelerators::application(wanted, &self.model)?;
-            bytes_per_sec = Some(needed);
+            stated
+                .push((applications.len(), OwnNeeds { bytes_per_sec: Some(needed), ..OwnNeeds::default() }));
             applications.push(application);
         }
         let past = history::read(&self.from, plain, &mut applications)?;
-        let only = applications.len() == 1;
-        Ok(Asked {
-            iops: iops.filter(|_| only),
-            bytes_per_sec: bytes_per_sec.filter(|_| only),
-            applications,
-            past,
-        })
+        Ok(Asked { applications, stated, past })
     }
 
     fn jobs(

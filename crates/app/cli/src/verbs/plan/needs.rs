@@ -77,7 +77,6 @@ fn share<T: Clone>(
 
 /// The needs.
 pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
-    let of_trace = asked.iops.filter(|_| args.mib_per_sec.is_empty());
     let mut own = vec![OwnNeeds::default(); asked.applications.len()];
     for (app, past) in &asked.past {
         past.need(args.years, &mut own[*app]);
@@ -100,7 +99,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         }
     };
     let usable = grown(usable, args.growth, args.years);
-    let (mut iops, mut mean_iops, mut mib_per_sec, mut latency) = (None, None, None, Vec::new());
+    let (mut iops, mut mean_iops, mut bytes_per_sec, mut latency) = (None, None, None, Vec::new());
     share(&args.iops, "--iops", &asked.applications, |app, rate| match app {
         Some(app) => own[app].iops = Some(rate),
         None => iops = Some(rate),
@@ -111,19 +110,32 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     })?;
     share(&args.mib_per_sec, "--mib-per-sec", &asked.applications, |app, rate| match app {
         Some(app) => own[app].bytes_per_sec = Some(rate * 1_048_576.0),
-        None => mib_per_sec = Some(rate),
+        None => bytes_per_sec = Some(rate * 1_048_576.0),
     })?;
     latency.extend(args.mean_response.map(Bound::on_mean));
     share(&args.bound, "--bound", &asked.applications, |app, bound| match app {
         Some(app) => own[app].latency.push(bound),
         None => latency.push(bound),
     })?;
+    // What an application needs by itself counts where no option says otherwise; that of the only one is the need of all.
+    for (app, stated) in &asked.stated {
+        let of_one = &mut own[*app];
+        let rate = stated.iops.filter(|_| args.mib_per_sec.is_empty() && of_one.iops.is_none());
+        let bytes = stated.bytes_per_sec.filter(|_| of_one.bytes_per_sec.is_none());
+        if asked.applications.len() == 1 {
+            iops = iops.or(rate);
+            bytes_per_sec = bytes_per_sec.or(bytes);
+        } else {
+            of_one.iops = of_one.iops.or_else(|| rate.filter(|_| iops.is_none()));
+            of_one.bytes_per_sec = of_one.bytes_per_sec.or_else(|| bytes.filter(|_| bytes_per_sec.is_none()));
+        }
+    }
     let has_own = own.iter().any(|own| *own != OwnNeeds::default());
     Ok(Needs {
         usable,
         survive: args.survive,
-        iops: iops.or(of_trace),
-        bytes_per_sec: mib_per_sec.map(|rate| rate * 1_048_576.0).or(asked.bytes_per_sec),
+        iops,
+        bytes_per_sec,
         latency,
         own: if has_own { own } else { Vec::new() },
         budget: args.budget,
@@ -164,6 +176,32 @@ mod tests {
         assert_eq!((bound.of.as_deref(), bound.value.text()), (Some("md1200-oltp"), "p95<=2ms"));
         assert!(latency("iops>=5").is_err() && capacity("oltp:0B").is_err());
         assert!(latency("p99<=0ms").is_err(), "it was looked for until the search ended");
+    }
+
+    /// It was dropped beside other applications, so that the cheapest array was the best.
+    #[test]
+    fn what_an_application_needs_by_itself_counts_beside_others() {
+        #[derive(clap::Parser)]
+        struct Plan {
+            #[command(flatten)]
+            args: Args,
+        }
+        let of = |line: &str| {
+            let Plan { args } = clap::Parser::parse_from(line.split_whitespace());
+            let asked = args.app.read().unwrap();
+            needs(&args, &asked).unwrap()
+        };
+        let alone = of("plan --accelerators h100:8 --usable 1TB");
+        let needed = alone.bytes_per_sec.unwrap();
+        assert!(needed > 22e9 && alone.own.is_empty(), "{alone:?}");
+        let beside = of("plan --accelerators h100:8 --app md1200-oltp --usable 1TB");
+        let own: Vec<_> = beside.own.iter().map(|own| own.bytes_per_sec).collect();
+        assert_eq!((beside.bytes_per_sec, own), (None, vec![None, Some(needed)]));
+        let said = of("plan --accelerators h100:8 --app md1200-oltp --usable 1TB --mib-per-sec 100");
+        assert_eq!(
+            (said.bytes_per_sec_of(0), said.bytes_per_sec_of(1)),
+            (Some(104_857_600.0), Some(104_857_600.0))
+        );
     }
 
     #[test]

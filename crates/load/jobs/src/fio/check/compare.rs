@@ -26,7 +26,7 @@ pub(super) fn difference(fio: &Sequence, ours: &Sequence, bounds: &Bounds) -> Op
         .or_else(|| counts(fio, ours))
         .or_else(|| directions(theirs, own))
         .or_else(|| sizes(theirs, own))
-        .or_else(|| places(theirs, own))
+        .or_else(|| places(theirs, own, bounds.is_scattered))
 }
 
 /// A request of fio's that this would never make.
@@ -135,7 +135,7 @@ fn is_sequence(requests: &[Asked]) -> bool {
 }
 
 /// Reads and writes of one job may go on from places of their own.
-fn places(theirs: &[Asked], own: &[Asked]) -> Option<String> {
+fn places(theirs: &[Asked], own: &[Asked], is_scattered: bool) -> Option<String> {
     let of = |requests: &[Asked], is_read: bool| -> Vec<Asked> {
         requests.iter().copied().filter(|it| it.is_read == is_read).collect()
     };
@@ -144,12 +144,12 @@ fn places(theirs: &[Asked], own: &[Asked]) -> Option<String> {
         |requests: &[Asked]| [true, false].iter().all(|is_read| is_sequence(&of(requests, *is_read)));
     let is_mixed = !reads.0.is_empty() && !writes.0.is_empty() && !reads.1.is_empty() && !writes.1.is_empty();
     if is_mixed && is_apart(theirs) && is_apart(own) {
-        return [reads, writes].iter().find_map(|(theirs, own)| places_of(theirs, own));
+        return [reads, writes].iter().find_map(|(theirs, own)| places_of(theirs, own, is_scattered));
     }
-    places_of(theirs, own)
+    places_of(theirs, own, is_scattered)
 }
 
-fn places_of(theirs: &[Asked], own: &[Asked]) -> Option<String> {
+fn places_of(theirs: &[Asked], own: &[Asked], is_scattered: bool) -> Option<String> {
     let is_one = theirs.iter().chain(own).map(|it| it.bytes).collect::<BTreeSet<_>>().len() == 1;
     if is_sequence(theirs) != is_sequence(own) && theirs.len() > 2 {
         let kind = |is: bool| if is { "in sequence" } else { "not in sequence" };
@@ -176,10 +176,10 @@ fn places_of(theirs: &[Asked], own: &[Asked]) -> Option<String> {
             ours.offset
         ));
     }
-    at_random(theirs, own, is_one)
+    at_random(theirs, own, is_one, is_scattered)
 }
 
-fn at_random(theirs: &[Asked], own: &[Asked], is_one: bool) -> Option<String> {
+fn at_random(theirs: &[Asked], own: &[Asked], is_one: bool, is_scattered: bool) -> Option<String> {
     let set = |requests: &[Asked]| requests.iter().map(|it| it.offset).collect::<BTreeSet<u64>>();
     let (fio, ours) = (set(theirs), set(own));
     let repeated = |requests: &[Asked], set: &BTreeSet<u64>| requests.len() - set.len();
@@ -210,9 +210,16 @@ fn at_random(theirs: &[Asked], own: &[Asked], is_one: bool) -> Option<String> {
         return None;
     }
     let (end, own_end) = (ends(theirs), ends(own));
-    let apart = largest_gap(theirs, own);
+    let apart = if is_scattered {
+        largest_gap(&ranks(theirs), &ranks(own))
+    } else {
+        largest_gap(&offsets(theirs), &offsets(own))
+    };
     let bound = DISTRIBUTION * (1.0 / theirs.len() as f64 + 1.0 / own.len() as f64).sqrt();
     (apart > bound).then(|| {
+        if is_scattered {
+            return format!("fio's favourite places are asked more or less often than these ({:.0} % apart)", 100.0 * apart);
+        }
         format!(
             "fio's places are from byte {} to {}, and these from {} to {}, and they are spread in another way ({:.0} % apart)",
             end.0,
@@ -236,16 +243,28 @@ fn ends(requests: &[Asked]) -> (u64, u64) {
     (first, requests.iter().map(|it| it.offset + it.bytes).max().unwrap_or(0))
 }
 
-/// The largest distance between the distributions of both.
-fn largest_gap(theirs: &[Asked], own: &[Asked]) -> f64 {
-    let sorted = |requests: &[Asked]| {
-        let mut all: Vec<u64> = requests.iter().map(|it| it.offset).collect();
-        all.sort_unstable();
-        all
-    };
-    let (fio, ours) = (sorted(theirs), sorted(own));
+/// The place of each request, sorted.
+fn offsets(requests: &[Asked]) -> Vec<u64> {
+    let mut all: Vec<u64> = requests.iter().map(|it| it.offset).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The rank of each request's place, the one that is asked most often first; sorted.
+fn ranks(requests: &[Asked]) -> Vec<u64> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for it in requests {
+        *counts.entry(it.offset).or_default() += 1;
+    }
+    let mut counts: Vec<usize> = counts.into_values().collect();
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    (0..).zip(counts).flat_map(|(rank, count)| core::iter::repeat_n(rank, count)).collect()
+}
+
+/// The largest distance between two distributions, each of them sorted.
+fn largest_gap(fio: &[u64], ours: &[u64]) -> f64 {
     let below = |sorted: &[u64], at: u64| sorted.partition_point(|it| *it <= at) as f64 / sorted.len() as f64;
-    fio.iter().chain(&ours).map(|at| (below(&fio, *at) - below(&ours, *at)).abs()).fold(0.0, f64::max)
+    fio.iter().chain(ours).map(|at| (below(fio, *at) - below(ours, *at)).abs()).fold(0.0, f64::max)
 }
 
 fn greatest_divisor(one: u64, other: u64) -> u64 {

@@ -352,7 +352,7 @@ impl Training {
             LoaderUnit::Sample => 1,
             LoaderUnit::Batch => self.it.batch,
         };
-        let ahead = u64::from(self.it.prefetch.max(1)) * u64::from(self.it.batch);
+        let ahead = u64::from(self.it.prefetch) * u64::from(self.it.batch);
         // A thread works on a unit of its own, however few batches are asked for ahead.
         let most = ahead.max(u64::from(unit) * u64::from(self.it.read_threads));
         loop {
