@@ -288,7 +288,12 @@ impl Search<'_, '_, '_> {
     fn take(&mut self, found: &Judged) {
         if let Some(place) = self.judged.iter_mut().find(|it| it.geometry == found.geometry) {
             if self.long.iter().all(|(geometry, _)| *geometry != found.geometry) && place.score > 0.0 {
-                self.long.push((found.geometry, found.score / place.score));
+                let is_held = |one: &Judged| {
+                    one.performance.iter().map(|it| it.held_iops.is_some()).collect::<Vec<_>>()
+                };
+                // What is held to its needs in one of them says nothing of their lengths.
+                let ratio = if is_held(found) == is_held(place) { found.score / place.score } else { 1.0 };
+                self.long.push((found.geometry, ratio));
             }
             *place = found.clone();
         }
@@ -316,7 +321,7 @@ impl Search<'_, '_, '_> {
             let Some(ratio) = ratio else { continue };
             one.score *= ratio;
             let of_app = ratio.powf(1.0 / apps);
-            for it in &mut one.performance {
+            for it in one.performance.iter_mut().filter(|it| it.held_iops.is_none()) {
                 (it.iops, it.bytes_per_sec) = (it.iops * of_app, it.bytes_per_sec * of_app);
             }
         }
@@ -363,7 +368,7 @@ impl Search<'_, '_, '_> {
         }
         if bench.order.needs.keep_degraded.is_some() {
             for one in told.iter_mut().filter(|one| one.judged.survives_always > 0) {
-                let share = bench.degraded_share(&one.judged.performance, &one.faults);
+                let share = bench.degraded_share(&one.judged.performance, one.faults.both());
                 one.judged.degraded_share = Some(share);
             }
         }
@@ -469,8 +474,8 @@ fn planned_of(
         ..ArrayFile::of(&modelled.expect("it has run"))
     };
     let load = |run| {
-        let iodepths = judge::iodepths(bench, &judged, run);
-        judge::load(bench, &judged, run, Window::Long, &iodepths)
+        let paces = judge::paces(bench, &judged, run);
+        judge::load(bench, &judged, run, Window::Long, &paces)
     };
     let loads = (0..runs.len()).map(load).collect();
     let mut reason = reason(bench, &judged, (&runs, &lives), (order, tried));

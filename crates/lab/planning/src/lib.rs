@@ -67,7 +67,7 @@ pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcom
 
 pub use corrections::{DriveCorrection, drive_corrections};
 
-use crate::faults::Faults;
+use crate::judge::Pace;
 use raidlab_advisor::plan::{
     Enumeration, Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate,
     estimate::Demand, near_misses, pareto, relaxations,
@@ -523,16 +523,17 @@ impl PlanOrder<'_> {
 }
 
 impl Bench<'_> {
-    /// What each application got in `run`, where so many of each were in flight.
-    fn performance(&self, result: &RunResult, iodepths: &[u32]) -> Vec<Performance> {
+    /// What each application got in `run`, where they ran at these paces.
+    fn performance(&self, result: &RunResult, paces: &[Pace]) -> Vec<Performance> {
         if !self.order.together || self.order.applications.len() == 1 {
             return vec![Performance::of(result)];
         }
         let specs = self.order.applications.iter().map(|app| &app.workload.spec);
-        let of_part = |((spec, iodepth), part): ((&AccessSpec, &u32), &PartSummary)| {
-            Performance::of_requests(&part.ops.total, spec.iodepth(*iodepth))
+        let of_part = |((spec, pace), part): ((&AccessSpec, &Pace), &PartSummary)| {
+            let found = Performance::of_requests(&part.ops.total, spec.iodepth(pace.iodepth));
+            Performance { held_iops: pace.held_iops, ..found }
         };
-        specs.zip(iodepths).zip(&result.parts).map(of_part).collect()
+        specs.zip(paces).zip(&result.parts).map(of_part).collect()
     }
 
     /// In words.
@@ -606,8 +607,8 @@ impl Bench<'_> {
     /// full sooner, and what sets the pace is the same.
     fn bottleneck(&self, judged: &Judged, run: usize) -> Result<BottleneckFacts, PlanError> {
         let array = self.array(judged, judged.geometry.spares, judge::Window::Short)?;
-        let iodepths = judge::iodepths(self, judged, run);
-        let load = judge::load(self, judged, run, judge::Window::Short, &iodepths);
+        let paces = judge::paces(self, judged, run);
+        let load = judge::load(self, judged, run, judge::Window::Short, &paces);
         name_bottleneck(&self.models(judged.geometry), &array, &load).map_err(|source| {
             PlanError::Simulation {
                 label: format!("{}, {}", self.label(judged.geometry), load.label()),
@@ -618,13 +619,12 @@ impl Bench<'_> {
 
     /// What is left with a member missing and while it is rebuilt: the least share of the rates that are needed, or else of those of
     /// the whole array.
-    fn degraded_share(&self, whole: &[Performance], faults: &Faults) -> f64 {
+    fn degraded_share(&self, whole: &[Performance], faults: [&Vec<Performance>; 2]) -> f64 {
         let share = |(app, own): (usize, &Performance)| {
             let needed = self.order.needs.requests_per_sec(app, self.demands[app].bytes_mean);
             own.iops / needed.unwrap_or(whole[app].iops)
         };
-        let all = [&faults.degraded, &faults.rebuilding];
-        all.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
+        faults.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -461,8 +461,8 @@ impl Tiers<'_> {
             let cache = &mut array.config.cache;
             let block = cache.block_size.0.max(1);
             cache.size = ByteCount(cache.size.0 / 2 / block * block);
-            let depths = judge::iodepths(&bench, judged, 0);
-            let load = judge::load(&bench, judged, 0, Window::Fault, &depths);
+            let paces = judge::paces(&bench, judged, 0);
+            let load = judge::load(&bench, judged, 0, Window::Fault, &paces);
             (ramp, run) = (ramp.max(load.ramp), run.max(load.run));
             iops += judged.performance.iter().map(|it| it.iops).sum::<f64>();
             let models = bench.models(judged.geometry);
@@ -473,11 +473,17 @@ impl Tiers<'_> {
                 beside: models.beside.cloned(),
             });
             controller.get_or_insert_with(|| models.controller_in_place());
-            let workload = together(own.applications, &own.needs.own, &depths).spec;
-            loads.push(VolumeLoad { workload, iodepth: depths[0], region: LoadRegion::Bytes(array.region) });
+            let workload = together(own.applications, &own.needs.own, &paces).spec;
+            loads.push(VolumeLoad {
+                workload,
+                iodepth: paces[0].iodepth,
+                region: LoadRegion::Bytes(array.region),
+            });
             let specs = own.applications.iter().map(|app| &app.workload.spec);
-            let numbers = self.groups[group].apps.iter().zip(specs.zip(&depths));
-            apps.extend(numbers.map(|(app, (spec, depth))| (*app, spec.iodepth(*depth))));
+            let numbers = self.groups[group].apps.iter().zip(specs.zip(&paces));
+            apps.extend(
+                numbers.map(|(app, (spec, pace))| (*app, spec.iodepth(pace.iodepth), pace.held_iops)),
+            );
         }
         let most = NanoSpan::from_secs_f64(PAIR_REQUESTS / iops.max(1.0));
         let run = run.min(most.max(NanoSpan::from_millis(250)));
@@ -502,8 +508,8 @@ impl Tiers<'_> {
             parts => parts.iter().map(|part| part.ops.total.clone()).collect(),
         });
         let mut performance = vec![Performance::default(); apps.len()];
-        for ((app, depth), total) in apps.into_iter().zip(totals) {
-            performance[app] = Performance::of_requests(&total, depth);
+        for ((app, depth, held_iops), total) in apps.into_iter().zip(totals) {
+            performance[app] = Performance { held_iops, ..Performance::of_requests(&total, depth) };
         }
         Ok(performance)
     }

@@ -32,6 +32,8 @@ pub struct Performance {
     pub tail: LatencyTail,
     /// Requests in flight.
     pub iodepth: u32,
+    /// Requests per second that it was held to, so that those beside it get what they need; none where it took all that it got.
+    pub held_iops: Option<f64>,
 }
 
 /// Total latency that so many percent of the requests stay within.
@@ -79,6 +81,7 @@ impl Performance {
                 lat_ns_max: total.lat_ns_max,
             },
             iodepth,
+            held_iops: None,
         }
     }
 
