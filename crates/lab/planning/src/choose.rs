@@ -14,6 +14,7 @@ use super::judge::{self, Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
+use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Needs, Performance, Ranking, Request, Role,
@@ -461,6 +462,7 @@ fn planned_of(
     let Faults { degraded, rebuilding, rebuild } = faults;
     let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);
+    let by_drive = RebuildRate::Share(REBUILD_SHARE).pace(&models.drive_in_place());
     let lives: Vec<_> =
         runs.iter().enumerate().map(|(index, run)| drive_life(bench, &judged, index, run)).collect();
     let of_run = |(run, life): (usize, &Option<DriveLife>)| {
@@ -508,6 +510,7 @@ fn planned_of(
         degraded,
         rebuilding,
         rebuild_hours,
+        rebuild_hours_by_drive: rebuild.and(by_drive).map(|pace| pace.hours),
         rebuild_bytes_per_sec: rebuild.map(|it| it.bytes_per_sec),
         runs,
         judged,

@@ -58,12 +58,12 @@ pub use faults::Rebuild;
 pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
 pub use md::{MdAnswer, MdDefaults, lines_for_writes, tuned as tuned_md};
-pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
+pub use outcome::{PlanOutcome, Planned, PlannedApplication, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prediction::{OwnHardware, Prediction, PredictionError};
-pub use prices::{PriceError, Prices};
+pub use prices::{PartPrice, PriceError, Prices};
 pub use risk::{RiskQuery, RiskQueryError, risk};
-pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
+pub use tiers::{GroupSearch, Missing, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
 
 pub use corrections::{DriveCorrection, drive_corrections};
 
@@ -176,6 +176,19 @@ pub enum PlanError {
         /// At its peak.
         peak: f64,
     },
+    /// More is needed than an application asks for.
+    #[error(
+        "application '{application}' asks for {own} requests/s, a rate of its own ([arrival] or [limit] in its file), and {needed} are \
+         needed (--iops, --mib-per-sec): no array makes it ask for more; lower the need or raise its rate"
+    )]
+    NeedAboveOwnRate {
+        /// Its name.
+        application: String,
+        /// Requests per second that it asks for.
+        own: f64,
+        /// That are needed.
+        needed: f64,
+    },
     /// The applications can't be placed on two arrays.
     #[error("no plan of two arrays: {what}")]
     NoTiers {
@@ -278,6 +291,8 @@ pub fn plan(
         Vec::new()
     };
     Ok(PlanOutcome {
+        applications: PlannedApplication::all(order.applications),
+        together: order.together,
         needs: order.needs.clone(),
         candidates: enumeration.candidates,
         rejected: enumeration.rejected.clone(),
@@ -497,10 +512,17 @@ impl PlanOrder<'_> {
         self.applications.iter().map(of).collect()
     }
 
-    /// Refuses a mean rate above the peak that the same application needs.
+    /// Refuses a mean rate above the peak that the same application needs, and a need above what it asks for.
     fn check_rates(&self) -> Result<(), PlanError> {
         for (app, application) in self.applications.iter().enumerate() {
-            let peak = self.needs.requests_per_sec(app, application.demand().bytes_mean);
+            let demand = application.demand_together();
+            let peak = self.needs.requests_per_sec(app, demand.bytes_mean);
+            if let (Some(own), Some(needed)) = (demand.pace, peak)
+                && needed > own
+            {
+                let application = application.workload.name().to_owned();
+                return Err(PlanError::NeedAboveOwnRate { application, own, needed: needed.round() });
+            }
             if let (Some(mean), Some(peak)) = (self.needs.mean_iops_of(app), peak)
                 && mean > peak
             {

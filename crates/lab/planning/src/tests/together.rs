@@ -73,6 +73,10 @@ fn what_gets_more_than_it_needs_leaves_the_rest_to_others() {
     assert_eq!((oltp.held_iops, log.held_iops), (None, Some(210.0)), "{oltp:?}");
     assert!(log.iops < 1.02 * 210.0 && best.alone[1].iops > 1000.0, "{log:?}");
     assert!(best.reason.contains("It is held to 210"), "{}", best.reason);
+    let json = serde_json::to_value(&outcome).expect("it is data");
+    let told = |app: usize, key: &str| json["applications"][app][key].clone();
+    assert_eq!((told(0, "name"), told(1, "name")), ("md1200-oltp".into(), "md1200-sql-log".into()));
+    assert_eq!((told(1, "load"), &json["together"]), ("sequential 0/100, 64 KiB".into(), &true.into()));
 }
 
 /// What the search of applications that run together ends with is what trying everything ends with.
@@ -107,6 +111,37 @@ fn what_is_more_than_one_stream_is_refused_together() {
     let drives = ids(&["st9146852ss"]);
     let refused = planned(&disks(needs(ByteCount(1)), &apps, &drives)).expect_err("it has parts");
     assert!(refused.to_string().contains("'mix' has parts of its own"), "{refused}");
+}
+
+/// A search for two arrays that found nothing left nothing to go on with.
+#[test]
+fn where_nothing_keeps_the_needs_of_two_what_came_nearest_is_told() {
+    let drives = ids(&["st9500430ss"]);
+    let enclosures = ids(&["md1220"]);
+    let apps = [application("md1200-oltp", 32), application("md1200-sql-log", 16)];
+    let own = |usable: u64, iops: f64| OwnNeeds {
+        usable: Some(ByteCount(usable)),
+        iops: Some(iops),
+        latency: vec!["p50<=100us".parse().expect("a bound")],
+        ..OwnNeeds::default()
+    };
+    let needs = Needs {
+        own: vec![own(100_000_000_000, 50.0), own(100_000_000_000, 50.0)],
+        ..needs(ByteCount(200_000_000_000))
+    };
+    let space = levels(&["5"], 4);
+    let order = PlanOrder { enclosures: &enclosures, space, ..disks(needs, &apps, &drives) };
+    let outcome = plan_tiers(&order, &mut Hosts::alone(), &mut |_| false, &mut |_, _| {});
+    let outcome = outcome.expect("it can be planned");
+    assert!(outcome.best().is_none());
+    let nearest: Vec<&Missing> = outcome.searches.iter().filter_map(|it| it.nearest.as_ref()).collect();
+    assert!(!nearest.is_empty(), "{outcome:?}");
+    for one in nearest {
+        assert!(one.arrays[0].contains("st9500430ss") && one.misses[0].starts_with("latency by"), "{one:?}");
+    }
+    let json = serde_json::to_value(&outcome).expect("it is data");
+    assert_eq!(json["applications"][0]["name"], "md1200-oltp");
+    assert!(json["searches"][0]["nearest"]["misses"][0].is_string(), "{json}");
 }
 
 /// Flash for random access and disks for what is large take fewer drives than either alone.

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
 use raidlab_advisor::plan::{Goal, Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
+use raidlab_hardware::nearest;
 use raidlab_planning::{Application, WARRANTY_YEARS};
 use raidlab_units::ByteCount;
 
@@ -63,9 +64,11 @@ fn share<T: Clone>(
         let apps: Vec<usize> = (0..applications.len()).filter(of_name).collect();
         if apps.is_empty() {
             let names: Vec<&str> = applications.iter().map(|app| app.workload.name()).collect();
-            let known = names.join(", ");
+            let meant = nearest(name, names.iter().copied());
+            let meant = meant.map(|name| format!(", did you mean '{name}'?"));
+            let known = meant.unwrap_or_else(|| format!("; there are: {}", names.join(", ")));
             return Err(Failure::input(anyhow::anyhow!(
-                "{option} {name}: there is no application '{name}' in this plan; there are: {known}"
+                "{option} {name}: there is no application '{name}' in this plan{known}"
             )));
         }
         for app in apps {
@@ -84,8 +87,8 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     }
     let mut whole = None;
     share(&args.usable, "--usable", &asked.applications, |app, size| match app {
-        Some(app) => own[app].usable = Some(size),
-        None => whole = Some(size),
+        Some(app) => own[app].usable = Some(grown(size, args.growth, args.years)),
+        None => whole = Some(grown(size, args.growth, args.years)),
     })?;
     let with_parts = own.iter().filter(|own| own.usable.is_some()).count();
     let usable = match (whole, with_parts) {
@@ -99,7 +102,6 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
             )));
         }
     };
-    let usable = grown(usable, args.growth, args.years);
     let (mut iops, mut mean_iops, mut mib_per_sec, mut latency) = (None, None, None, Vec::new());
     share(&args.iops, "--iops", &asked.applications, |app, rate| match app {
         Some(app) => own[app].iops = Some(rate),
@@ -164,6 +166,36 @@ mod tests {
         assert_eq!((bound.of.as_deref(), bound.value.text()), (Some("md1200-oltp"), "p95<=2ms"));
         assert!(latency("iops>=5").is_err() && capacity("oltp:0B").is_err());
         assert!(latency("p99<=0ms").is_err(), "it was looked for until the search ended");
+    }
+
+    /// The parts of the applications stayed as they are today beside a sum that had grown.
+    #[test]
+    fn what_each_application_needs_grows_too() {
+        #[derive(clap::Parser)]
+        struct Plan {
+            #[command(flatten)]
+            args: Args,
+        }
+        let text = "plan --app md1200-oltp,md1200-sql-log --together --usable md1200-oltp:1TB --usable md1200-sql-log:500GB \
+                    --growth 100% --years 2";
+        let Plan { args } = clap::Parser::parse_from(text.split_whitespace());
+        let found = needs(&args, &args.app.read().expect("they are built in")).expect("they are needs");
+        let own: Vec<u64> =
+            found.own.iter().filter_map(|own| own.usable).map(|size| size.0 / 1_000_000_000).collect();
+        assert_eq!((&own[..], found.usable.0 / 1_000_000_000), (&[4_000, 2_000][..], 6_000));
+    }
+
+    #[test]
+    fn a_slip_in_the_name_of_an_application_is_told() {
+        let workload =
+            raidlab_worlds::find_workload("md1200-oltp", std::path::Path::new("")).expect("it is built in");
+        let apps = [Application::new(workload, 1)];
+        let refused = |name: &str| {
+            let needs = [Need { of: Some(name.to_owned()), value: 1.0 }];
+            share(&needs, "--iops", &apps, |_, _| ()).expect_err("there is none").lines()[0].1.clone()
+        };
+        assert!(refused("md1200-olpt").contains("did you mean 'md1200-oltp'?"), "{}", refused("md1200-olpt"));
+        assert!(refused("backup").contains("there are: md1200-oltp"), "{}", refused("backup"));
     }
 
     #[test]
