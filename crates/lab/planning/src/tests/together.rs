@@ -1,8 +1,10 @@
 //! Applications that run at the same time, on one array and on two.
 
-use super::{application, finds_the_best_of_all, ids, levels, needs, order, planned};
+use super::{application, finds_the_best_of_all, ids, levels, measured_parts, needs, order, planned};
 use crate::*;
-use raidlab_advisor::plan::OwnNeeds;
+use raidlab_advisor::plan::{OwnNeeds, Settings};
+
+const WRITE_BACK: Settings = Settings { strip: None, write_back: true, read_ahead: false, disk_cache: false };
 
 /// An application without a request in any window.
 fn idle() -> Application {
@@ -64,7 +66,7 @@ fn what_gets_more_than_it_needs_leaves_the_rest_to_others() {
     let bound = "p99<=50ms".parse().expect("a bound");
     let mut needs = needing(&[300.0, 200.0]);
     needs.own[0].latency.push(bound);
-    let space = levels(&["5"], 12);
+    let space = Space { settings: vec![WRITE_BACK], ..levels(&["5"], 8) };
     let outcome = planned(&PlanOrder { space, ..disks(needs, &apps, &drives) }).expect("it can be planned");
     let best = &outcome.top[0];
     assert!(best.keeps_needs && best.judged.drives() <= 6, "{}: {:?}", best.label, best.judged.performance);
@@ -77,6 +79,33 @@ fn what_gets_more_than_it_needs_leaves_the_rest_to_others() {
     let told = |app: usize, key: &str| json["applications"][app][key].clone();
     assert_eq!((told(0, "name"), told(1, "name")), ("md1200-oltp".into(), "md1200-sql-log".into()));
     assert_eq!((told(1, "load"), &json["together"]), ("sequential 0/100, 64 KiB".into(), &true.into()));
+}
+
+/// The same while a member is rebuilt, where that much must be left.
+#[test]
+fn what_gets_more_than_it_needs_leaves_the_rest_to_others_while_one_is_rebuilt() {
+    let drives = ids(&["st3600057ss"]);
+    let apps = [application("md1200-oltp", 64), application("md1200-sql-log", 64)];
+    let rebuilding = |keep_degraded| {
+        let needs = Needs { keep_degraded, ..needing(&[640.0, 200.0]) };
+        let order = PlanOrder { space: levels(&["5"], 4), ..disks(needs, &apps, &drives) };
+        let (parts, demands) = (measured_parts(&order), order.demands());
+        let request = order.request(&demands, &parts);
+        let kept = enumerate(&request).kept;
+        let four = kept.iter().find(|it| it.geometry.members == 4).expect("it is kept");
+        let bench = Bench { order: &order, parts: &parts, demands: &demands };
+        let judged = judge::judge(&bench, &four.unjudged(&request, WRITE_BACK), judge::Window::Short);
+        let (judged, _) = judged.expect("it can be simulated");
+        assert!(
+            judged.performance.iter().all(|it| it.held_iops.is_none()),
+            "whole, it needs no help: {judged:?}"
+        );
+        bench.faults(&judged, 0).expect("it can be simulated").1
+    };
+    let (free, held) = (rebuilding(None), rebuilding(Some(1.0)));
+    assert!(free[1].held_iops.is_none() && free[1].iops > 2.0 * 210.0, "{free:?}");
+    assert_eq!(held[1].held_iops, Some(210.0));
+    assert!(held[0].iops > 1.1 * free[0].iops && held[1].iops > 200.0, "{free:?} {held:?}");
 }
 
 /// What the search of applications that run together ends with is what trying everything ends with.

@@ -3,9 +3,9 @@
 use super::{Args, Asked, history};
 use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
+use raidlab::nearest;
 use raidlab_advisor::plan::{Goal, Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
-use raidlab_hardware::nearest;
 use raidlab_planning::{Application, WARRANTY_YEARS};
 use raidlab_units::ByteCount;
 
