@@ -105,7 +105,7 @@ fn what_gets_more_than_it_needs_leaves_the_rest_to_others_while_one_is_rebuilt()
     let (free, held) = (rebuilding(None), rebuilding(Some(1.0)));
     assert!(free[1].held_iops.is_none() && free[1].iops > 2.0 * 210.0, "{free:?}");
     assert_eq!(held[1].held_iops, Some(210.0));
-    assert!(held[0].iops > 1.1 * free[0].iops && held[1].iops > 200.0, "{free:?} {held:?}");
+    assert!(held[0].iops > 1.05 * free[0].iops && held[1].iops > 200.0, "{free:?} {held:?}");
 }
 
 /// What the search of applications that run together ends with is what trying everything ends with.
