@@ -13,6 +13,13 @@ use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
+/// How far a search is after so many runs, 0 to 1, where nobody knows how many it takes: each run is a part of what is left.
+pub(crate) fn searched_share(runs: u32) -> f64 {
+    /// After so many it is half way.
+    const USUAL: f64 = 6.0;
+    f64::from(runs) / (f64::from(runs) + USUAL)
+}
+
 /// Time between two plain lines about the same thing.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 /// Time between two lines of JSON.
@@ -154,5 +161,17 @@ fn seconds(span: NanoSpan) -> String {
     match span.as_secs_f64().round() as u64 {
         seconds if seconds >= 60 => format!("{} min {} s", seconds / 60, seconds % 60),
         seconds => format!("{seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::searched_share;
+
+    /// "0 % feeding accelerators" was told to the end.
+    #[test]
+    fn a_search_moves_with_each_run_and_is_never_done_before_its_end() {
+        let shares: Vec<f64> = (0..100).map(searched_share).collect();
+        assert!(shares[0] == 0.0 && shares[99] < 1.0 && shares.windows(2).all(|pair| pair[0] < pair[1]));
     }
 }

@@ -234,18 +234,24 @@ fn against(bench: &Bench<'_>, one: &Judged, best: &Judged, ranking: Ranking<'_>)
 pub(super) fn missed_needs(one: &Judged, needs: &Needs) -> Vec<String> {
     let margins = one.margins(needs);
     let missed = margins.all().filter(|(_, margin)| *margin < 0.0);
-    let mut missed: Vec<String> =
-        missed.map(|(name, margin)| format!("{name} by {:.0} %", (-100.0 * margin).max(1.0))).collect();
+    let mut missed: Vec<String> = missed.map(|(name, margin)| missed_by(name, margin)).collect();
     if needs.years.is_some_and(|years| margins.life.is_none() && !one.life.lasts(years)) {
         missed.push("drive life, as nobody says how much may be written".to_owned());
     }
     missed
 }
 
+/// A need with how far it is missed.
+pub(super) fn missed_by(name: &str, margin: f64) -> String {
+    format!("{name} by {:.0} %", (-100.0 * margin).max(1.0))
+}
+
 /// What arithmetic says of those that it rejects.
 fn out((reason, share): Nearest) -> String {
     match reason {
-        Rejection::Throughput => format!("at best {:.0} % of the throughput needed", 100.0 * share),
+        Rejection::Throughput => {
+            format!("by arithmetic at best {:.0} % of the throughput needed", 100.0 * share)
+        }
         Rejection::Capacity => format!("at most {:.0} % of the capacity needed", 100.0 * share),
         Rejection::Endurance => format!("drives last at best {:.0} % of the years needed", 100.0 * share),
         Rejection::Budget => format!("costs {:.2} times the budget", 1.0 / share),

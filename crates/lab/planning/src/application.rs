@@ -1,6 +1,7 @@
 //! Applications of an array: their arithmetic (means over all requests), and several of them as one load.
 
 use super::PlanError;
+use super::judge::Pace;
 use raidlab_advisor::plan::OwnNeeds;
 use raidlab_advisor::plan::estimate::Demand;
 use raidlab_hardware::DriveHistory;
@@ -16,9 +17,8 @@ pub struct Application {
     pub iodepth: u32,
 }
 
-/// All of `applications` at the same time: each is a part with a loop of its own and so many requests in flight, if the number is not
-/// its own. Those with a part of the capacity of their own lie one after the other on the volume, the others on all of it.
-pub(super) fn together(applications: &[Application], own: &[OwnNeeds], iodepths: &[u32]) -> Workload {
+/// All of `applications` at the same time: each is a part with a loop of its own and the pace given, if that is not its own. Those with a part of the capacity of their own lie one after the other on the volume, the others on all of it.
+pub(super) fn together(applications: &[Application], own: &[OwnNeeds], paces: &[Pace]) -> Workload {
     let mut from = ByteCount::ZERO;
     let mut parts: Vec<MixPart> = Vec::with_capacity(applications.len());
     for (index, app) in applications.iter().enumerate() {
@@ -30,8 +30,8 @@ pub(super) fn together(applications: &[Application], own: &[OwnNeeds], iodepths:
             places.start += from;
             from += usable;
         }
-        let iodepth = spec.iodepth.or((!spec.pacing.is_open()).then_some(iodepths[index]));
-        let (lines, pacing, flush) = (spec.lines.clone(), spec.pacing, spec.flush);
+        let iodepth = spec.iodepth.or((!spec.pacing.is_open()).then_some(paces[index].iodepth));
+        let (lines, pacing, flush) = (spec.lines.clone(), paces[index].of(spec.pacing), spec.flush);
         let name = part_name(applications, index);
         parts.push(MixPart {
             name,

@@ -14,6 +14,7 @@ use super::judge::{self, Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::md;
 use super::reason::{beside, reason, rests_on, settings_label};
+use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Needs, Performance, Ranking, Request, Role,
@@ -288,7 +289,12 @@ impl Search<'_, '_, '_> {
     fn take(&mut self, found: &Judged) {
         if let Some(place) = self.judged.iter_mut().find(|it| it.geometry == found.geometry) {
             if self.long.iter().all(|(geometry, _)| *geometry != found.geometry) && place.score > 0.0 {
-                self.long.push((found.geometry, found.score / place.score));
+                let is_held = |one: &Judged| {
+                    one.performance.iter().map(|it| it.held_iops.is_some()).collect::<Vec<_>>()
+                };
+                // What is held to its needs in one of them says nothing of their lengths.
+                let ratio = if is_held(found) == is_held(place) { found.score / place.score } else { 1.0 };
+                self.long.push((found.geometry, ratio));
             }
             *place = found.clone();
         }
@@ -316,7 +322,7 @@ impl Search<'_, '_, '_> {
             let Some(ratio) = ratio else { continue };
             one.score *= ratio;
             let of_app = ratio.powf(1.0 / apps);
-            for it in &mut one.performance {
+            for it in one.performance.iter_mut().filter(|it| it.held_iops.is_none()) {
                 (it.iops, it.bytes_per_sec) = (it.iops * of_app, it.bytes_per_sec * of_app);
             }
         }
@@ -363,7 +369,7 @@ impl Search<'_, '_, '_> {
         }
         if bench.order.needs.keep_degraded.is_some() {
             for one in told.iter_mut().filter(|one| one.judged.survives_always > 0) {
-                let share = bench.degraded_share(&one.judged.performance, &one.faults);
+                let share = bench.degraded_share(&one.judged.performance, one.faults.both());
                 one.judged.degraded_share = Some(share);
             }
         }
@@ -456,6 +462,7 @@ fn planned_of(
     let Faults { degraded, rebuilding, rebuild } = faults;
     let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);
+    let by_drive = RebuildRate::Share(REBUILD_SHARE).pace(&models.drive_in_place());
     let lives: Vec<_> =
         runs.iter().enumerate().map(|(index, run)| drive_life(bench, &judged, index, run)).collect();
     let of_run = |(run, life): (usize, &Option<DriveLife>)| {
@@ -469,8 +476,8 @@ fn planned_of(
         ..ArrayFile::of(&modelled.expect("it has run"))
     };
     let load = |run| {
-        let iodepths = judge::iodepths(bench, &judged, run);
-        judge::load(bench, &judged, run, Window::Long, &iodepths)
+        let paces = judge::paces(bench, &judged, run);
+        judge::load(bench, &judged, run, Window::Long, &paces)
     };
     let loads = (0..runs.len()).map(load).collect();
     let mut reason = reason(bench, &judged, (&runs, &lives), (order, tried));
@@ -503,6 +510,7 @@ fn planned_of(
         degraded,
         rebuilding,
         rebuild_hours,
+        rebuild_hours_by_drive: rebuild.and(by_drive).map(|pace| pace.hours),
         rebuild_bytes_per_sec: rebuild.map(|it| it.bytes_per_sec),
         runs,
         judged,

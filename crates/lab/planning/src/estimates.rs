@@ -42,8 +42,8 @@ impl PerformanceRange {
     }
 }
 
-/// What the applications of a run get with the array's parts at one end of their figures, or as they are, with as many requests in
-/// flight.
+/// What the applications of a run get with the array's parts at one end of their figures, or as they are, at the paces that it
+/// was judged with.
 pub(super) fn at_end(
     bench: &Bench<'_>,
     judged: &Judged,
@@ -57,12 +57,12 @@ pub(super) fn at_end(
     let order = order.with_catalog(at.as_ref().unwrap_or(order.catalog));
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
     let array = bench.array(judged, judged.geometry.spares, judge::Window::Short)?;
-    let iodepths = judge::iodepths(&bench, judged, run);
-    let load = judge::load(&bench, judged, run, judge::Window::Short, &iodepths);
+    let paces = judge::paces(&bench, judged, run);
+    let load = judge::load(&bench, judged, run, judge::Window::Short, &paces);
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
-    Ok(bench.performance(&result, &iodepths))
+    Ok(bench.performance(&result, &paces))
 }
 
 #[cfg(test)]

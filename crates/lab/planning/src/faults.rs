@@ -8,8 +8,9 @@
 //! is, and the host keeps the rest whatever the rebuild takes: members, links or the controller's processors. Both come from one run. md
 //! has a rate instead: `sync_speed_min` and `sync_speed_max` at the rate that the slices came to.
 
+use super::judge::{self, Pace};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
-use super::{Bench, PlanError, judge};
+use super::{Bench, PlanError};
 use raidlab_advisor::plan::{Judged, Performance};
 use raidlab_units::NanoSpan;
 use raidlab_worlds::simulated::run_degraded;
@@ -47,6 +48,11 @@ pub struct Rebuild {
 pub(super) type OfRun = (Vec<Performance>, Vec<Performance>, Option<Rebuild>);
 
 impl Faults {
+    /// What is left with a member missing, and while it is rebuilt.
+    pub(super) const fn both(&self) -> [&Vec<Performance>; 2] {
+        [&self.degraded, &self.rebuilding]
+    }
+
     /// Takes in what faults did to the next applications.
     pub(super) fn add(&mut self, (degraded, rebuilding, rebuild): OfRun) {
         self.degraded.extend(degraded);
@@ -57,13 +63,25 @@ impl Faults {
 }
 
 impl Bench<'_> {
-    /// Performance of the applications of a run with a member missing, and while it is rebuilt.
+    /// Performance of the applications of a run with a member missing, and while it is rebuilt. Where less is left than asked for, those
+    /// that get more than they need are held to it, as on the whole array.
     pub(super) fn faults(&self, judged: &Judged, run: usize) -> Result<OfRun, PlanError> {
+        let free = self.faults_at(judged, run, &judge::paces(self, judged, run))?;
+        let share = |(degraded, rebuilding, _): &OfRun| {
+            self.degraded_share(&judged.performance, [degraded, rebuilding])
+        };
+        let is_enough = self.order.needs.keep_degraded.is_none_or(|least| share(&free) >= least);
+        let held = if is_enough { None } else { judge::held(self, judged, run) };
+        let Some(held) = held else { return Ok(free) };
+        let held = self.faults_at(judged, run, &held)?;
+        Ok(if share(&held) > share(&free) { held } else { free })
+    }
+
+    fn faults_at(&self, judged: &Judged, run: usize, paces: &[Pace]) -> Result<OfRun, PlanError> {
         let models = self.models(judged.geometry);
-        let iodepths = judge::iodepths(self, judged, run);
-        let load = judge::load(self, judged, run, judge::Window::Fault, &iodepths);
+        let load = judge::load(self, judged, run, judge::Window::Fault, paces);
         let missing = self.array(judged, 0, judge::Window::Fault)?;
-        let degraded = self.with_fault(judged, &missing, (&load, &iodepths))?.0;
+        let degraded = self.with_fault(judged, &missing, (&load, paces))?.0;
         let mut array = self.array(judged, judged.geometry.spares.max(1), judge::Window::Fault)?;
         let config = &mut array.config;
         config.resilience.scan_iodepth = config.resilience.scan_iodepth.max(REBUILD_IODEPTH);
@@ -77,7 +95,7 @@ impl Bench<'_> {
         let is_random = self.demands.iter().any(|demand| demand.random_share > 0.0);
         let least = if is_random && !models.drive.is_flash() { DISKS_SECS } else { least };
         let load = Load { run: load.run.max(NanoSpan::from_secs_f64(least)), ..load };
-        let (rebuilding, hours) = self.with_fault(judged, &array, (&load, &iodepths))?;
+        let (rebuilding, hours) = self.with_fault(judged, &array, (&load, paces))?;
         // The window sees the outer edge of disks and the write buffers of flash; the whole is written no faster than `risk` has it.
         let hours = hours.map(|hours| rate.map_or(hours, |pace| hours.max(pace.hours)));
         let rebuild = hours.map(|hours| Rebuild { hours, bytes_per_sec: member_bytes / (hours * 3600.0) });
@@ -89,7 +107,7 @@ impl Bench<'_> {
         &self,
         judged: &Judged,
         array: &ModelledArray,
-        (load, iodepths): (&Load, &[u32]),
+        (load, paces): (&Load, &[Pace]),
     ) -> Result<(Vec<Performance>, Option<f64>), PlanError> {
         let (result, rebuild) =
             run_degraded(&self.models(judged.geometry), array, load).map_err(|source| {
@@ -98,6 +116,6 @@ impl Bench<'_> {
                     source,
                 }
             })?;
-        Ok((self.performance(&result, iodepths), rebuild.map(|span| span.as_secs_f64() / 3600.0)))
+        Ok((self.performance(&result, paces), rebuild.map(|span| span.as_secs_f64() / 3600.0)))
     }
 }

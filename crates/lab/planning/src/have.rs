@@ -2,7 +2,7 @@
 //!
 //! Parts that are there cost nothing and are no parts to buy, so the cheapest array is the one that adds least.
 
-use raidlab_hardware::Catalog;
+use raidlab_hardware::{Catalog, CatalogError, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts that are there, by their names in the catalogue.
@@ -25,8 +25,8 @@ pub enum HaveError {
     )]
     Count(String),
     /// The catalogue has no such part.
-    #[error("the catalogue has no drive, controller or enclosure '{0}'")]
-    Unknown(String),
+    #[error(transparent)]
+    Unknown(Box<CatalogError>),
 }
 
 impl Have {
@@ -45,7 +45,7 @@ impl Have {
             } else if catalog.enclosure(id).is_ok() {
                 add(have.enclosures.entry(id.to_owned()).or_default(), count);
             } else {
-                return Err(HaveError::Unknown(id.to_owned()));
+                return Err(HaveError::Unknown(Box::new(unknown(id, catalog))));
             }
         }
         Ok(have)
@@ -60,6 +60,15 @@ impl Have {
 /// More than any array takes is as good as all of it.
 const fn add(sum: &mut u16, count: u16) {
     *sum = sum.saturating_add(count);
+}
+
+fn unknown(id: &str, catalog: &Catalog) -> CatalogError {
+    let drives = catalog.drives().map(|it| &it.id);
+    let controllers = catalog.controllers().map(|it| &it.id);
+    let all = drives.chain(controllers).chain(catalog.enclosures().map(|it| &it.id));
+    let known: Vec<String> = all.cloned().collect();
+    let nearest = nearest(id, known.iter().map(String::as_str));
+    CatalogError::UnknownId { what: "drive, controller or enclosure", id: id.to_owned(), nearest, known }
 }
 
 /// `24 x name`, `24x name` or `name`.
@@ -93,6 +102,16 @@ mod tests {
         assert_eq!(have.controllers.len(), 2);
         assert!(!have.is_empty() && read(&[]).expect("nothing").is_empty());
         assert_eq!(read(&["0 x perc-h755n"]), Err(HaveError::Count("0 x perc-h755n".into())));
-        assert_eq!(read(&["4 x nothing"]), Err(HaveError::Unknown("nothing".into())));
+        let refused = |item: &str| read(&[item]).expect_err("there is no such part").to_string();
+        let told = "there is no drive, controller or enclosure 'nothing' in the catalogue";
+        assert_eq!(refused("4 x nothing"), told);
+        for (slip, meant) in [
+            ("4 x samsung-pm9a3-7860", "samsung-pm9a3-7680"),
+            ("perc-h775n", "perc-h755n"),
+            ("md120", "md1200"),
+        ] {
+            let refused = refused(slip);
+            assert!(refused.ends_with(&format!(", did you mean '{meant}'?")), "{refused}");
+        }
     }
 }

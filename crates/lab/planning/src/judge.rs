@@ -12,7 +12,7 @@ use super::{Bench, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{LagSummary, RunResult};
+use raidlab_workload::{ClosedLoop, LagSummary, Pacing, RequestRate, RunResult};
 use raidlab_worlds::simulated::run_simulated;
 use raidlab_worlds::{FILLS, Load, ModelledArray, RUN_TO_THE_END, fill_secs};
 
@@ -33,6 +33,9 @@ const REQUESTS_LEAST: f64 = 1_000.0;
 
 /// A step of lowering the load goes by no more than this where it is for a percentile.
 const TAIL_STEP: f64 = 3.0;
+
+/// How many times what it needs an application is held to, so that chance does not make it less.
+const HELD_TO: f64 = 1.05;
 
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +72,33 @@ pub(super) fn cache_size(bench: &Bench<'_>, geometry: Geometry, window: Window) 
     ByteCount(part / block * block)
 }
 
-/// The load of run `run` on an array, with so many requests of each of its applications in flight.
-pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window, iodepths: &[u32]) -> Load {
+/// How hard an application asks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// Requests in flight.
+    pub(super) iodepth: u32,
+    /// Requests per second at most, where it is held to what it needs.
+    pub(super) held_iops: Option<f64>,
+}
+
+impl Pace {
+    /// A loop's own pacing, which is held to no more than this pace.
+    pub(super) fn of(self, own: Pacing) -> Pacing {
+        match (own, self.held_iops.and_then(RequestRate::new)) {
+            (Pacing::Closed(closed), Some(held)) => {
+                let rate_max = closed.rate_max.map_or(held, |own| own.min(held));
+                Pacing::Closed(ClosedLoop { rate_max: Some(rate_max), ..closed })
+            }
+            (own, _) => own,
+        }
+    }
+}
+
+/// The load of run `run` on an array, with its applications at these paces.
+pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window, paces: &[Pace]) -> Load {
     let order = bench.order;
     let workload = if order.together {
-        together(order.applications, &order.needs.own, iodepths)
+        together(order.applications, &order.needs.own, paces)
     } else {
         order.applications[run].workload.clone()
     };
@@ -82,13 +107,28 @@ pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Windo
     } else {
         times(bench, judged, run, window)
     };
-    let (iodepth, seed) = (iodepths[0], order.seed);
+    let (iodepth, seed) = (paces[0].iodepth, order.seed);
     Load { workload, iodepth, workers: 1, ramp, run: length, seed, once: false, settles: false }
 }
 
-/// Requests in flight of each application of run `run`, as the array was judged with.
-pub(super) fn iodepths(bench: &Bench<'_>, judged: &Judged, run: usize) -> Vec<u32> {
-    judged.performance[bench.order.apps_of(run)].iter().map(|it| it.iodepth).collect()
+/// The pace of each application of run `run`, as the array was judged with.
+pub(super) fn paces(bench: &Bench<'_>, judged: &Judged, run: usize) -> Vec<Pace> {
+    let pace = |it: &Performance| Pace { iodepth: it.iodepth, held_iops: it.held_iops };
+    judged.performance[bench.order.apps_of(run)].iter().map(pace).collect()
+}
+
+/// The same, with those that got more than they need held to a little more than that; none where there is none beside others.
+pub(super) fn held(bench: &Bench<'_>, judged: &Judged, run: usize) -> Option<Vec<Pace>> {
+    let (order, free) = (bench.order, paces(bench, judged, run));
+    let mut held = free.clone();
+    for (app, pace) in order.apps_of(run).zip(&mut held) {
+        let need = order.needs.requests_per_sec(app, bench.demands[app].bytes_mean);
+        let most = need.map(|need| HELD_TO * need).filter(|most| *most < judged.performance[app].iops);
+        if let Some(most) = most.filter(|_| !order.applications[app].workload.spec.pacing.is_open()) {
+            pace.held_iops = Some(most);
+        }
+    }
+    (order.together && held.len() > 1 && held != free).then_some(held)
 }
 
 /// A trace is run to its end where it matters, and over its first seconds to tell candidates apart.
@@ -190,7 +230,7 @@ pub(super) fn judge(
     judged.score = 1.0;
     for run in 0..order.runs() {
         let apps = order.apps_of(run);
-        let (result, found) = run_within_bounds(bench, kept, (&array, run, window))?;
+        let (result, found) = run_within_needs(bench, kept, (&array, run, window))?;
         judged.performance[apps.clone()].copy_from_slice(&found);
         let merit = |app: usize| {
             let found = &judged.performance[app];
@@ -216,12 +256,47 @@ pub(super) fn judge(
 /// A run, and what each of its applications got.
 type OfRun = (RunResult, Vec<Performance>);
 
+/// Run `run` of an array. Of applications that run together each must get what it needs, and none is owed more: where a need is
+/// missed, it is run once more with those that got more held to what they need.
+fn run_within_needs(
+    bench: &Bench<'_>,
+    kept: &Judged,
+    (array, run, window): (&ModelledArray, usize, Window),
+) -> Result<OfRun, PlanError> {
+    let apps = bench.order.apps_of(run);
+    let free: Vec<Option<f64>> = apps.clone().map(|_| None).collect();
+    let found = run_within_bounds(bench, kept, (array, run, window), &free)?;
+    let missed = shortfall(bench.order, apps.clone(), &found.1);
+    if missed <= 1.0 {
+        return Ok(found);
+    }
+    let mut judged = kept.clone();
+    judged.performance[apps.clone()].copy_from_slice(&found.1);
+    let Some(held) = held(bench, &judged, run) else { return Ok(found) };
+    let held: Vec<Option<f64>> = held.iter().map(|pace| pace.held_iops).collect();
+    let other = run_within_bounds(bench, kept, (array, run, window), &held)?;
+    Ok(if shortfall(bench.order, apps, &other.1) < missed { other } else { found })
+}
+
+/// How many times too slow the application is that is farthest from what it needs, by rate or by latency.
+fn shortfall(order: &PlanOrder<'_>, apps: core::ops::Range<usize>, found: &[Performance]) -> f64 {
+    let needs = &order.needs;
+    let of_app = |(app, found): (usize, &Performance)| {
+        let iops = needs.iops_of(app).map(|need| need / found.iops);
+        let bytes = needs.bytes_per_sec_of(app).map(|need| need / found.bytes_per_sec);
+        let latency = needs.latency_of(app).map(|bound| bound.figure_in(found) / bound.value());
+        iops.into_iter().chain(bytes).chain(latency).fold(0.0, f64::max)
+    };
+    apps.zip(found).map(of_app).fold(0.0, f64::max)
+}
+
 /// Run `run` of an array with as many requests in flight as keep the bounds on latency. These are lowered in coarse steps, so where an
 /// application then misses a rate, what lies between the last two is tried.
 fn run_within_bounds(
     bench: &Bench<'_>,
     kept: &Judged,
     (array, run, window): (&ModelledArray, usize, Window),
+    held: &[Option<f64>],
 ) -> Result<OfRun, PlanError> {
     const RUNS_MORE_MAX: u32 = 6;
     let (order, apps) = (bench.order, bench.order.apps_of(run));
@@ -231,13 +306,16 @@ fn run_within_bounds(
     let mut too_much: Option<Vec<u32>> = None;
     let mut enough: Option<(OfRun, Vec<u32>)> = None;
     loop {
-        let load = load(bench, &expected, run, window, &depths);
+        let pace =
+            |(iodepth, held_iops): (&u32, &Option<f64>)| Pace { iodepth: *iodepth, held_iops: *held_iops };
+        let paces: Vec<Pace> = depths.iter().zip(held).map(pace).collect();
+        let load = load(bench, &expected, run, window, &paces);
         let result = run_simulated(&bench.models(kept.geometry), array, &load);
         let result = result.map_err(|source| PlanError::Simulation {
             label: format!("{}, {}", bench.label(kept.geometry), load.label()),
             source,
         })?;
-        let found = bench.performance(&result, &depths);
+        let found = bench.performance(&result, &paces);
         expected.performance[apps.clone()].copy_from_slice(&found);
         // What the ramp was made for may have been a bound, and the cache not full after it.
         let (ramp, _) = times(bench, &expected, run, window);
@@ -284,10 +362,11 @@ fn with_faults(bench: &Bench<'_>, judged: &Judged) -> Result<f64, PlanError> {
     for run in 0..bench.order.runs() {
         faults.add(bench.faults(judged, run)?);
     }
-    Ok(bench.degraded_share(&judged.performance, &faults))
+    Ok(bench.degraded_share(&judged.performance, faults.both()))
 }
 
-/// What application `app` gets of an array alone, with as many requests in flight as it was judged with beside the others.
+/// What application `app` gets of an array alone, with as many requests in flight as it was judged with beside the others, and held to
+/// nothing.
 pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Performance, PlanError> {
     let order = bench.order;
     let own = order.needs.own.get(app).cloned().into_iter().collect();
@@ -299,14 +378,15 @@ pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Pe
         ..*order
     };
     let bench = Bench { order: &order, parts: bench.parts, demands: &bench.demands[app..=app] };
-    let judged = Judged { performance: vec![judged.performance[app]], ..judged.clone() };
+    let alone = Performance { held_iops: None, ..judged.performance[app] };
+    let judged = Judged { performance: vec![alone], ..judged.clone() };
     let array = bench.array(&judged, judged.geometry.spares, Window::Fault)?;
-    let depths = iodepths(&bench, &judged, 0);
-    let load = load(&bench, &judged, 0, Window::Fault, &depths);
+    let paces = paces(&bench, &judged, 0);
+    let load = load(&bench, &judged, 0, Window::Fault, &paces);
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
-    Ok(bench.performance(&result, &depths)[0])
+    Ok(bench.performance(&result, &paces)[0])
 }
 
 /// The share that an application at a rate of its own gets of it: of what arrived, or of its limit.

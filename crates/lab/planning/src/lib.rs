@@ -58,16 +58,16 @@ pub use faults::Rebuild;
 pub use have::{Have, HaveError};
 pub use life::{DriveLife, WARRANTY_YEARS};
 pub use md::{MdAnswer, MdDefaults, lines_for_writes, tuned as tuned_md};
-pub use outcome::{PlanOutcome, Planned, SearchEnd, SimulatedArray};
+pub use outcome::{PlanOutcome, Planned, PlannedApplication, SearchEnd, SimulatedArray};
 pub use parts::{default_levels, default_settings};
 pub use prediction::{OwnHardware, Prediction, PredictionError};
-pub use prices::{PriceError, Prices};
+pub use prices::{PartPrice, PriceError, Prices};
 pub use risk::{RiskQuery, RiskQueryError, risk};
-pub use tiers::{GroupSearch, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
+pub use tiers::{GroupSearch, Missing, Placement, TIER_APPLICATIONS_MAX, Tier, TiersOutcome, plan_tiers};
 
 pub use corrections::{DriveCorrection, drive_corrections};
 
-use crate::faults::Faults;
+use crate::judge::Pace;
 use raidlab_advisor::plan::{
     Enumeration, Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate,
     estimate::Demand, near_misses, pareto, relaxations,
@@ -176,6 +176,19 @@ pub enum PlanError {
         /// At its peak.
         peak: f64,
     },
+    /// More is needed than an application asks for.
+    #[error(
+        "application '{application}' asks for {own} requests/s, a rate of its own ([arrival] or [limit] in its file), and {needed} are \
+         needed (--iops, --mib-per-sec): no array makes it ask for more; lower the need or raise its rate"
+    )]
+    NeedAboveOwnRate {
+        /// Its name.
+        application: String,
+        /// Requests per second that it asks for.
+        own: f64,
+        /// That are needed.
+        needed: f64,
+    },
     /// The applications can't be placed on two arrays.
     #[error("no plan of two arrays: {what}")]
     NoTiers {
@@ -278,6 +291,8 @@ pub fn plan(
         Vec::new()
     };
     Ok(PlanOutcome {
+        applications: PlannedApplication::all(order.applications),
+        together: order.together,
         needs: order.needs.clone(),
         candidates: enumeration.candidates,
         rejected: enumeration.rejected.clone(),
@@ -497,10 +512,17 @@ impl PlanOrder<'_> {
         self.applications.iter().map(of).collect()
     }
 
-    /// Refuses a mean rate above the peak that the same application needs.
+    /// Refuses a mean rate above the peak that the same application needs, and a need above what it asks for.
     fn check_rates(&self) -> Result<(), PlanError> {
         for (app, application) in self.applications.iter().enumerate() {
-            let peak = self.needs.requests_per_sec(app, application.demand().bytes_mean);
+            let demand = application.demand_together();
+            let peak = self.needs.requests_per_sec(app, demand.bytes_mean);
+            if let (Some(own), Some(needed)) = (demand.pace, peak)
+                && needed > own
+            {
+                let application = application.workload.name().to_owned();
+                return Err(PlanError::NeedAboveOwnRate { application, own, needed: needed.round() });
+            }
             if let (Some(mean), Some(peak)) = (self.needs.mean_iops_of(app), peak)
                 && mean > peak
             {
@@ -523,16 +545,17 @@ impl PlanOrder<'_> {
 }
 
 impl Bench<'_> {
-    /// What each application got in `run`, where so many of each were in flight.
-    fn performance(&self, result: &RunResult, iodepths: &[u32]) -> Vec<Performance> {
+    /// What each application got in `run`, where they ran at these paces.
+    fn performance(&self, result: &RunResult, paces: &[Pace]) -> Vec<Performance> {
         if !self.order.together || self.order.applications.len() == 1 {
             return vec![Performance::of(result)];
         }
         let specs = self.order.applications.iter().map(|app| &app.workload.spec);
-        let of_part = |((spec, iodepth), part): ((&AccessSpec, &u32), &PartSummary)| {
-            Performance::of_requests(&part.ops.total, spec.iodepth(*iodepth))
+        let of_part = |((spec, pace), part): ((&AccessSpec, &Pace), &PartSummary)| {
+            let found = Performance::of_requests(&part.ops.total, spec.iodepth(pace.iodepth));
+            Performance { held_iops: pace.held_iops, ..found }
         };
-        specs.zip(iodepths).zip(&result.parts).map(of_part).collect()
+        specs.zip(paces).zip(&result.parts).map(of_part).collect()
     }
 
     /// In words.
@@ -606,8 +629,8 @@ impl Bench<'_> {
     /// full sooner, and what sets the pace is the same.
     fn bottleneck(&self, judged: &Judged, run: usize) -> Result<BottleneckFacts, PlanError> {
         let array = self.array(judged, judged.geometry.spares, judge::Window::Short)?;
-        let iodepths = judge::iodepths(self, judged, run);
-        let load = judge::load(self, judged, run, judge::Window::Short, &iodepths);
+        let paces = judge::paces(self, judged, run);
+        let load = judge::load(self, judged, run, judge::Window::Short, &paces);
         name_bottleneck(&self.models(judged.geometry), &array, &load).map_err(|source| {
             PlanError::Simulation {
                 label: format!("{}, {}", self.label(judged.geometry), load.label()),
@@ -618,13 +641,12 @@ impl Bench<'_> {
 
     /// What is left with a member missing and while it is rebuilt: the least share of the rates that are needed, or else of those of
     /// the whole array.
-    fn degraded_share(&self, whole: &[Performance], faults: &Faults) -> f64 {
+    fn degraded_share(&self, whole: &[Performance], faults: [&Vec<Performance>; 2]) -> f64 {
         let share = |(app, own): (usize, &Performance)| {
             let needed = self.order.needs.requests_per_sec(app, self.demands[app].bytes_mean);
             own.iops / needed.unwrap_or(whole[app].iops)
         };
-        let all = [&faults.degraded, &faults.rebuilding];
-        all.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
+        faults.into_iter().flat_map(|list| list.iter().enumerate().map(share)).fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The result of a plan.
 
 use super::alternatives::Alternative;
+use super::application::{Application, part_name};
 use super::estimates::PerformanceRange;
 use super::life::DriveLife;
 use super::md::MdAnswer;
@@ -15,9 +16,33 @@ use raidlab_worlds::{ArrayFile, Estimates, Load, Parts};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
+/// An application of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct PlannedApplication {
+    /// Its name, with its number where another has the same.
+    pub name: String,
+    /// What it asks for, in words.
+    pub load: String,
+}
+
+impl PlannedApplication {
+    /// All of an order.
+    pub(super) fn all(applications: &[Application]) -> Vec<Self> {
+        let of = |(index, app): (usize, &Application)| Self {
+            name: part_name(applications, index),
+            load: app.workload.accesses(),
+        };
+        applications.iter().enumerate().map(of).collect()
+    }
+}
+
 /// A plan.
 #[derive(Debug)]
 pub struct PlanOutcome {
+    /// Who it is for; all that is told of each application is in this order.
+    pub applications: Vec<PlannedApplication>,
+    /// Whether they run at the same time.
+    pub together: bool,
     /// What was needed.
     pub needs: Needs,
     /// Candidates that arithmetic looked at.
@@ -116,6 +141,8 @@ pub struct Planned {
     pub rebuilding: Vec<Performance>,
     /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications.
     pub rebuild_hours: Option<f64>,
+    /// The same as `risk` has it: by the drive alone, written from end to end in the share of its time that a rebuild has.
+    pub rebuild_hours_by_drive: Option<f64>,
     /// What that rebuild has of each member at most, in bytes per second: what leaves the host its share.
     pub rebuild_bytes_per_sec: Option<f64>,
     /// Chance of data loss, where the catalogue knows how often the drives fail.
@@ -160,6 +187,10 @@ pub(super) const fn effort_name(has_prices: bool) -> &'static str {
 /// A plan.
 #[derive(Serialize, schemars::JsonSchema)]
 struct PlanFacts<'a> {
+    /// Who it is for; what each application gets stands in this order everywhere.
+    applications: &'a [PlannedApplication],
+    /// Whether they run at the same time; else each alone.
+    together: bool,
     /// What was asked for.
     needs: &'a Needs,
     /// Arrays that the parts and levels give.
@@ -225,6 +256,8 @@ impl schemars::JsonSchema for PlanOutcome {
 impl Serialize for PlanOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let facts = PlanFacts {
+            applications: &self.applications,
+            together: self.together,
             needs: &self.needs,
             candidates: self.candidates,
             rejected: &self.rejected,
@@ -281,6 +314,8 @@ struct PlannedFacts<'a> {
     rebuilding: &'a [Performance],
     /// Time of that rebuild in hours, the longest of all applications.
     rebuild_hours: Option<f64>,
+    /// The same as `risk` has it: by the drive alone, written from end to end in the share of its time that a rebuild has.
+    rebuild_hours_by_drive: Option<f64>,
     /// Chance of losing data in a year.
     risk: Option<LossChance>,
     /// Expectation of bytes lost in a year.
@@ -343,6 +378,7 @@ impl Serialize for Planned {
             degraded: &self.degraded,
             rebuilding: &self.rebuilding,
             rebuild_hours: self.rebuild_hours,
+            rebuild_hours_by_drive: self.rebuild_hours_by_drive,
             risk: self.risk,
             bytes_lost_per_year: self.risk.map(|risk| risk.bytes_per_year()),
             drive_life: &self.drive_life,

@@ -91,6 +91,12 @@ impl Prices {
         Ok(prices)
     }
 
+    /// Whether it has any price.
+    pub fn are_given(&self) -> bool {
+        let mut all = self.drives.values().chain(self.controllers.values()).chain(self.enclosures.values());
+        all.any(|part| part.price.is_some())
+    }
+
     /// Refuses prices of parts that nobody knows: a slip in a name would leave the part without one.
     pub(super) fn check(&self, catalog: &Catalog) -> Result<(), CatalogError> {
         self.drives.keys().try_for_each(|id| catalog.drive(id).map(drop))?;

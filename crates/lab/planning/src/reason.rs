@@ -188,6 +188,12 @@ pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) 
             alone.iops,
             span(alone.lat_ns_mean),
         );
+        if let Some(most) = own.held_iops {
+            let _ = write!(
+                text,
+                " It is held to {most:.0}, a little more than it needs, so that the others get theirs."
+            );
+        }
         if let Some((need, margin)) = tightest(&order.needs, app, own) {
             let side = if margin < 0.0 { "missed" } else { "kept" };
             let _ = write!(text, " Its tightest need is {need}, {side} by {:.0} %.", 100.0 * margin.abs());

@@ -312,8 +312,10 @@ impl Reader<'_> {
         let by = if self.query.rebuild_rate.is_some() { "given" } else { "as controllers are delivered" };
         let [hours_text, idle_text] = [hours, idle].map(three_digits);
         let share = three_digits(100.0 * pace.member_share);
-        let text =
-            format!("{hours_text} with {share} % of each member's time ({by}); {idle_text} with all of it");
+        let text = format!(
+            "{hours_text} with {share} % of each member's time ({by}); {idle_text} with all of it; by the drive \
+             alone: 'raidlab plan' simulates it beside a load, which makes it longer"
+        );
         self.add("rebuild in hours", text);
         Ok((Ranged { low: idle, value: hours, high: hours }, Some(pace)))
     }

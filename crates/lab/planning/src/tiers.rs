@@ -13,11 +13,12 @@
 //! Left out: more than two arrays, arrays that share drives. A group's search ends when nothing can cost less than its
 //! best. So if the best of both groups do not work together, only other arrays simulated on the way are tried.
 
+use super::alternatives::{missed_by, missed_needs};
 use super::application::{part_name, together};
 use super::choose::{Search, search};
 use super::judge::{self, Window};
 use super::md;
-use super::outcome::effort_name;
+use super::outcome::{PlannedApplication, effort_name};
 use super::{Bench, Crew, PlanError, PlanOrder, Planned, SearchEnd, parts};
 use raidlab_advisor::plan::{
     Frontier, Judged, Kept, Needs, PartList, Performance, Ranking, enumerate, estimate::Demand,
@@ -38,6 +39,9 @@ pub const TIER_APPLICATIONS_MAX: usize = 4;
 /// Pairs that are run at most before there is no plan of two arrays.
 const PAIRS_MAX: usize = 6;
 
+/// What arrays miss that kept all in short runs only.
+const LONGER: &str = "a need in its longer run";
+
 /// Requests that the run of a pair makes at most, about.
 const PAIR_REQUESTS: f64 = 200_000.0;
 
@@ -46,14 +50,16 @@ const PAIR_REQUESTS: f64 = 200_000.0;
 pub struct TiersOutcome {
     /// What was needed.
     pub needs: Needs,
-    /// Names of the applications.
-    pub names: Vec<String>,
+    /// Who it is for.
+    pub applications: Vec<PlannedApplication>,
     /// The best placement on one array, if there is one that keeps all needs.
     pub one: Option<Placement>,
     /// The best placement on two.
     pub two: Option<Placement>,
     /// The searches, group by group.
     pub searches: Vec<GroupSearch>,
+    /// Where nothing keeps all needs, what did so in short runs or array by array, and misses one in longer runs or together.
+    pub nearest: Option<Missing>,
     /// Whether effort is money; else it is counted by usual ratios of prices.
     pub has_prices: bool,
 }
@@ -71,6 +77,17 @@ pub struct GroupSearch {
     pub left_out: u64,
     /// Why it ended.
     pub end: SearchEnd,
+    /// The array that came nearest, where none that was run keeps the needs.
+    pub nearest: Option<Missing>,
+}
+
+/// Arrays that miss a need.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Missing {
+    /// Each in words.
+    pub arrays: Vec<String>,
+    /// What they miss, and by how much.
+    pub misses: Vec<String>,
 }
 
 /// Arrays that serve all applications at the same time.
@@ -108,11 +125,15 @@ impl TiersOutcome {
 /// Placements as they are written down.
 #[derive(Serialize, schemars::JsonSchema)]
 struct TiersFacts<'a> {
+    /// Who it is for; `performance` of a placement is in this order.
+    applications: &'a [PlannedApplication],
     needs: &'a Needs,
     effort: &'static str,
     best: Option<PlacementFacts<'a>>,
     one_array: Option<PlacementFacts<'a>>,
     two_arrays: Option<PlacementFacts<'a>>,
+    /// Where nothing keeps all needs, what did so in short runs or array by array, and misses one in longer runs or together.
+    nearest: Option<&'a Missing>,
     searches: Vec<SearchFacts<'a>>,
 }
 
@@ -137,12 +158,26 @@ struct SearchFacts<'a> {
     runs_simulated: u64,
     left_out: u64,
     search_end: SearchEnd,
+    /// The array that came nearest, where none that was run keeps the needs.
+    nearest: Option<&'a Missing>,
 }
 
 impl TiersOutcome {
+    /// A search, as it is written down.
+    fn search<'a>(&'a self, it: &'a GroupSearch) -> SearchFacts<'a> {
+        SearchFacts {
+            applications: self.names_of(&it.applications),
+            kept: it.kept,
+            runs_simulated: it.simulated,
+            left_out: it.left_out,
+            search_end: it.end,
+            nearest: it.nearest.as_ref(),
+        }
+    }
+
     /// Names of applications, by number.
     fn names_of(&self, applications: &[usize]) -> Vec<&str> {
-        applications.iter().map(|app| &self.names[*app][..]).collect()
+        applications.iter().map(|app| &self.applications[*app].name[..]).collect()
     }
 
     fn placement<'a>(&'a self, it: &'a Placement) -> PlacementFacts<'a> {
@@ -168,20 +203,15 @@ impl schemars::JsonSchema for TiersOutcome {
 
 impl Serialize for TiersOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let search = |it: &GroupSearch| SearchFacts {
-            applications: self.names_of(&it.applications),
-            kept: it.kept,
-            runs_simulated: it.simulated,
-            left_out: it.left_out,
-            search_end: it.end,
-        };
         let facts = TiersFacts {
+            applications: &self.applications,
             needs: &self.needs,
             effort: effort_name(self.has_prices),
             best: self.best().map(|it| self.placement(it)),
             one_array: self.one.as_ref().map(|it| self.placement(it)),
             two_arrays: self.two.as_ref().map(|it| self.placement(it)),
-            searches: self.searches.iter().map(search).collect(),
+            nearest: self.nearest.as_ref(),
+            searches: self.searches.iter().map(|it| self.search(it)).collect(),
         };
         facts.serialize(serializer)
     }
@@ -261,7 +291,12 @@ pub fn plan_tiers(
         search.run_chunks()?;
         let Search { judged, tried, simulated, .. } = search;
         let applications = group.apps.clone();
-        searches.push(GroupSearch { applications, kept: kept.len() as u64, simulated, left_out, end });
+        let nearest = judged.first().filter(|one| !one.keeps(&own.needs)).map(|one| Missing {
+            arrays: vec![bench.label(one.geometry)],
+            misses: missed_needs(one, &own.needs),
+        });
+        let kept_count = kept.len() as u64;
+        searches.push(GroupSearch { applications, kept: kept_count, simulated, left_out, end, nearest });
         found.push(Found { kept, judged, tried });
     }
     let mut crew = Crew { hosts: &mut *hosts, threads, has_time: &mut || true, progress: &mut *progress };
@@ -273,11 +308,13 @@ pub fn plan_tiers(
         groups: &groups,
         found: &found,
         has_prices,
+        nearest: None,
     };
     let one = tiers.one(&mut crew)?;
     let two = tiers.two(&mut crew, one.as_ref().map(|it| it.effort))?;
-    let names = order.applications.iter().map(|app| app.workload.name().to_owned()).collect();
-    Ok(TiersOutcome { needs: order.needs.clone(), names, one, two, searches, has_prices })
+    let applications = PlannedApplication::all(order.applications);
+    let nearest = tiers.nearest.filter(|_| one.is_none() && two.is_none());
+    Ok(TiersOutcome { needs: order.needs.clone(), applications, one, two, searches, nearest, has_prices })
 }
 
 /// Checks that it can be placed on two arrays at all.
@@ -323,6 +360,8 @@ struct Tiers<'a> {
     groups: &'a [Group],
     found: &'a [Found],
     has_prices: bool,
+    /// The first that was run and missed a need.
+    nearest: Option<Missing>,
 }
 
 impl Tiers<'_> {
@@ -395,13 +434,23 @@ impl Tiers<'_> {
         Ok(Some(Tier { applications: self.groups[group].apps.clone(), planned }))
     }
 
+    /// Keeps what was run first and missed a need.
+    fn note(&mut self, group: usize, arrays: &[&Judged], misses: Vec<String>) {
+        let bench = self.bench(group, &[]);
+        let arrays = arrays.iter().map(|one| bench.label(one.geometry)).collect();
+        self.nearest.get_or_insert(Missing { arrays, misses });
+    }
+
     /// The best that one array for all comes to.
     fn one(&mut self, crew: &mut Crew<'_>) -> Result<Option<Placement>, PlanError> {
         let all = self.orders.len() - 1;
         let fitting: Vec<Judged> =
             self.serving(all).filter(|one| self.fits(&[one])).take(PAIRS_MAX).cloned().collect();
         for judged in &fitting {
-            let Some(tier) = self.tier(all, (judged, 0), crew)? else { continue };
+            let Some(tier) = self.tier(all, (judged, 0), crew)? else {
+                self.note(all, &[judged], vec![LONGER.to_owned()]);
+                continue;
+            };
             let (effort, performance) = (self.effort(&[judged]), tier.planned.judged.performance.clone());
             return Ok(Some(Placement { arrays: vec![tier], performance, effort, drives: judged.drives() }));
         }
@@ -431,6 +480,12 @@ impl Tiers<'_> {
             let judged = Judged { performance: performance.clone(), ..pair[0].1.clone() };
             let margins = judged.margins(&self.order.needs);
             if [margins.throughput, margins.latency].into_iter().flatten().any(|margin| margin < 0.0) {
+                // Capacity is that of both, of which this is one.
+                let figures = [("throughput", margins.throughput), ("latency", margins.latency)];
+                let missed =
+                    figures.iter().filter_map(|(name, margin)| Some((name, margin.filter(|it| *it < 0.0)?)));
+                let misses = missed.map(|(name, margin)| missed_by(name, margin)).collect();
+                self.note(pair[0].0, &[&pair[0].1, &pair[1].1], misses);
                 continue;
             }
             let drives = pair.iter().map(|(_, one)| one.drives()).sum();
@@ -444,6 +499,7 @@ impl Tiers<'_> {
             if arrays.len() == 2 {
                 return Ok(Some(Placement { arrays, performance, effort, drives }));
             }
+            self.note(pair[0].0, &[&pair[0].1, &pair[1].1], vec![LONGER.to_owned()]);
         }
         Ok(None)
     }
@@ -461,8 +517,8 @@ impl Tiers<'_> {
             let cache = &mut array.config.cache;
             let block = cache.block_size.0.max(1);
             cache.size = ByteCount(cache.size.0 / 2 / block * block);
-            let depths = judge::iodepths(&bench, judged, 0);
-            let load = judge::load(&bench, judged, 0, Window::Fault, &depths);
+            let paces = judge::paces(&bench, judged, 0);
+            let load = judge::load(&bench, judged, 0, Window::Fault, &paces);
             (ramp, run) = (ramp.max(load.ramp), run.max(load.run));
             iops += judged.performance.iter().map(|it| it.iops).sum::<f64>();
             let models = bench.models(judged.geometry);
@@ -473,11 +529,17 @@ impl Tiers<'_> {
                 beside: models.beside.cloned(),
             });
             controller.get_or_insert_with(|| models.controller_in_place());
-            let workload = together(own.applications, &own.needs.own, &depths).spec;
-            loads.push(VolumeLoad { workload, iodepth: depths[0], region: LoadRegion::Bytes(array.region) });
+            let workload = together(own.applications, &own.needs.own, &paces).spec;
+            loads.push(VolumeLoad {
+                workload,
+                iodepth: paces[0].iodepth,
+                region: LoadRegion::Bytes(array.region),
+            });
             let specs = own.applications.iter().map(|app| &app.workload.spec);
-            let numbers = self.groups[group].apps.iter().zip(specs.zip(&depths));
-            apps.extend(numbers.map(|(app, (spec, depth))| (*app, spec.iodepth(*depth))));
+            let numbers = self.groups[group].apps.iter().zip(specs.zip(&paces));
+            apps.extend(
+                numbers.map(|(app, (spec, pace))| (*app, spec.iodepth(pace.iodepth), pace.held_iops)),
+            );
         }
         let most = NanoSpan::from_secs_f64(PAIR_REQUESTS / iops.max(1.0));
         let run = run.min(most.max(NanoSpan::from_millis(250)));
@@ -502,8 +564,8 @@ impl Tiers<'_> {
             parts => parts.iter().map(|part| part.ops.total.clone()).collect(),
         });
         let mut performance = vec![Performance::default(); apps.len()];
-        for ((app, depth), total) in apps.into_iter().zip(totals) {
-            performance[app] = Performance::of_requests(&total, depth);
+        for ((app, depth, held_iops), total) in apps.into_iter().zip(totals) {
+            performance[app] = Performance { held_iops, ..Performance::of_requests(&total, depth) };
         }
         Ok(performance)
     }

@@ -7,6 +7,7 @@ use super::compare_paper::ComparedPaper;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{Numbers, PacingArgs, ReplayArgs, bad_order, between_checkpoints, some_bytes, workloads};
 use crate::output::{Output, print, print_answer, remark};
+use crate::progress::searched_share;
 use crate::schema::Form;
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
@@ -300,9 +301,11 @@ pub(crate) fn carry_out(
         None => plan.loads(seed).collect(),
     };
     for (index, load) in loads.iter().enumerate() {
-        let done = index as f64 / loads.len() as f64;
+        let mut runs = 0;
         let mut kept = |load: &Load, label: &str, round: Option<u32>| -> Result<RunResult, Stop> {
             let started_at = SystemTime::now();
+            let done = (index as f64 + searched_share(runs)) / loads.len() as f64;
+            runs += 1;
             let mut result = run(load, label, done)?;
             if let Some(round) = round {
                 result.settings.insert("round".into(), round.to_string());

@@ -23,7 +23,7 @@ use raidlab_advisor::plan::{Goal, Space};
 use raidlab_hosts::Hosts;
 use raidlab_machine::Environment;
 use raidlab_planning::{
-    Application, Have, PlanError, PlanOrder, PlanOutcome, Prices, default_history, default_levels,
+    Application, Have, HaveError, PlanError, PlanOrder, PlanOutcome, Prices, default_history, default_levels,
     default_settings, plan, plan_tiers,
 };
 use raidlab_raid::LevelVariant;
@@ -34,6 +34,9 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
+
+/// Where the names of parts are.
+const LISTED: &str = "'raidlab catalog' lists the hardware";
 
 /// How long a search takes where nobody says.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
@@ -201,7 +204,10 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     args.condition_drives(&mut catalog, &asked.applications)?;
     let prices =
         args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
-    let have = Have::read(&args.have, &catalog).map_err(Failure::input)?;
+    let have = Have::read(&args.have, &catalog).map_err(|error| {
+        let is_unknown = matches!(error, HaveError::Unknown(_));
+        Failure::input(error).with_any_hint(is_unknown.then_some(LISTED))
+    })?;
     let (members_min, members_max) = args.members_range();
     let order = PlanOrder {
         catalog: &catalog,
@@ -274,7 +280,11 @@ fn show(
     (fed, output): (Option<&Fed>, &Output),
 ) -> Result<(), Failure> {
     if output.is_json() {
-        print_answer(&PlanAnswer { outcome, fed: fed.map(|fed| &fed.found) })?;
+        print_answer(&PlanAnswer {
+            outcome,
+            fed: fed.map(|fed| &fed.found),
+            checkpoint_lines: fed.map_or(&[], |fed| &fed.lines),
+        })?;
     } else {
         let fed = fed.map(|fed| fed.in_words(output.terminal())).unwrap_or_default();
         print(&(terminal::plan(outcome, order, output.terminal()) + &fed))?;
@@ -305,6 +315,9 @@ struct PlanAnswer<'a> {
     outcome: &'a PlanOutcome,
     #[serde(skip_serializing_if = "Option::is_none")]
     fed: Option<&'a Feeding>,
+    /// What Linux md is to be set to besides for a checkpoint at that rate.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    checkpoint_lines: &'a [String],
 }
 
 impl Args {
@@ -452,5 +465,5 @@ fn failure(error: PlanError) -> Failure {
         return Failure::run(error);
     }
     let is_unknown = matches!(error, PlanError::UnknownPart(_));
-    Failure::input(error).with_any_hint(is_unknown.then_some("'raidlab catalog' lists the hardware"))
+    Failure::input(error).with_any_hint(is_unknown.then_some(LISTED))
 }

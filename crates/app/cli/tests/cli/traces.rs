@@ -218,8 +218,18 @@ fn a_trace_with_one_discard_is_simulated_and_planned() {
         "1",
         "--condition",
         "sequential",
+        "--report",
+        "page.html",
         "--json",
     ]);
+    // One table of all figures was wider than a page of 1,000 points.
+    let page = bench.read("page.html");
+    assert!(page.contains("What is left with a member missing"), "faults have a table of their own");
+    let widest = page
+        .split("<thead>")
+        .skip(1)
+        .map(|table| table.split("</thead>").next().unwrap_or_default().matches("<th ").count());
+    assert!(widest.max().is_some_and(|columns| columns <= 9), "{page}");
     let best = &plan.json()["top"][0];
     assert_eq!(best["drive_condition"], "sequential, 100 % full");
     assert!(best["trims"].as_str().is_some_and(|told| !told.is_empty()), "{best}");

@@ -13,7 +13,7 @@
 //!
 //! Rows stay in the order of the ranking. Pure: the same arrays give the same rows.
 
-use super::rank::Ranking;
+use super::rank::{Ranking, slowness};
 use super::{Geometry, Judged, PartList};
 use serde::Serialize;
 
@@ -163,7 +163,7 @@ fn merits(one: &Judged, ranking: Ranking<'_>) -> Merits {
     [
         ranking.effort(one).unwrap_or(unknown),
         -one.usable_bytes,
-        -one.score,
+        slowness(one) as f64,
         tail as f64,
         one.loss_per_year.unwrap_or(unknown),
         match one.life {

@@ -32,6 +32,8 @@ pub struct Performance {
     pub tail: LatencyTail,
     /// Requests in flight.
     pub iodepth: u32,
+    /// Requests per second that it was held to, so that those beside it get what they need; none where it took all that it got.
+    pub held_iops: Option<f64>,
 }
 
 /// Total latency that so many percent of the requests stay within.
@@ -79,6 +81,7 @@ impl Performance {
                 lat_ns_max: total.lat_ns_max,
             },
             iodepth,
+            held_iops: None,
         }
     }
 
@@ -253,13 +256,17 @@ pub struct RankKey {
     cache_bytes: u64,
 }
 
+/// How slow an array is: equality by share is no order by itself, so figures are put on a scale of steps of that share first.
+pub(super) fn slowness(one: &Judged) -> i64 {
+    (one.score.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64
+}
+
 impl Ranking<'_> {
     /// Where `one` stands.
     pub fn key(&self, one: &Judged) -> RankKey {
         let keeps = one.keeps(self.needs);
         let effort = self.effort_key(one);
-        // Equality by share is no order by itself: figures are put on a scale of steps of that share first.
-        let slowness = (false, (one.score.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64);
+        let slowness = (false, slowness(one));
         let Settings { strip, write_back, read_ahead, disk_cache } = one.settings;
         RankKey {
             misses: !keeps,
@@ -305,7 +312,8 @@ pub struct ParetoPoint {
     pub score: f64,
     /// Whether it keeps all needs.
     pub keeps_needs: bool,
-    /// Whether it keeps all needs, its effort is known, and no other such one is as fast for less, or faster for as much.
+    /// Whether it keeps all needs, its effort is known, and no other such one is as fast (within what two runs differ by) for less, or
+    /// faster for as much.
     pub is_efficient: bool,
 }
 
@@ -320,11 +328,16 @@ pub fn pareto(judged: &[Judged], ranking: Ranking<'_>) -> Vec<ParetoPoint> {
     };
     let mut points: Vec<ParetoPoint> = judged.iter().enumerate().map(point).collect();
     let serving = points.iter().filter(|it| it.keeps_needs);
-    let serving: Vec<(f64, f64)> = serving.filter_map(|it| Some((it.effort?, it.score))).collect();
-    let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
-    for point in points.iter_mut().filter(|it| it.keeps_needs) {
-        let own = point.effort.map(|effort| (effort, point.score));
-        point.is_efficient = own.is_some_and(|own| !serving.iter().any(|other| beats(other, &own)));
+    let mut serving: Vec<(f64, f64, usize)> =
+        serving.filter_map(|it| Some((it.effort?, it.score, it.index))).collect();
+    serving.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
+    // From the least effort on, each that is clearly faster than the one before it.
+    let mut fastest = None;
+    for (_, score, index) in serving {
+        if fastest.is_none_or(|fastest| score * EQUAL_SHARE > fastest) {
+            points[index].is_efficient = true;
+            fastest = Some(score);
+        }
     }
     points
 }

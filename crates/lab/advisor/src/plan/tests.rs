@@ -579,6 +579,10 @@ fn an_efficient_array_is_beaten_by_none() {
         pareto(&list, Ranking { needs, has_prices: false }).iter().map(|point| point.is_efficient).collect()
     };
     assert_eq!(efficient(&needs()), [true, false, true, false]);
+    // What is faster by chance alone, and takes more, is beaten; what adds up is not.
+    let near = [judged(8, 1030.0, false), judged(6, 1015.0, false), judged(4, 1000.0, false)];
+    let points = pareto(&near, Ranking { needs: &needs(), has_prices: false });
+    assert_eq!(points.iter().map(|point| point.is_efficient).collect::<Vec<_>>(), [true, false, true]);
     // What misses a need is not efficient, and beats none that keeps it.
     let wants = Needs { iops: Some(1200.0), ..needs() };
     assert_eq!(efficient(&wants), [true, false, false, false]);

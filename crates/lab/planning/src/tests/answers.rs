@@ -214,6 +214,25 @@ fn md_is_set_and_its_defaults_have_a_price() {
     assert!(mirror.defaults.is_none() && mirror.set.is_empty(), "mirrors have no stripes: {mirror:?}");
 }
 
+/// "Throughput gave by 90 %" was told of every array for an application that asks for a tenth of what was needed.
+#[test]
+fn nothing_is_needed_that_an_application_does_not_ask_for() {
+    let paces = ["[arrival]\nprocess = \"fixed\"\nrate = 200", "[limit]\niops = 200"];
+    for pace in paces {
+        let apps = [super::hardly_ever(pace)];
+        let of = |iops| {
+            let wants = Needs { iops: Some(iops), ..needs(ByteCount(1_000_000_000_000)) };
+            order(wants, &apps).check_rates().map_err(|error| error.to_string())
+        };
+        assert_eq!(of(200.0), Ok(()), "{pace}");
+        let refused = of(2000.0).expect_err("no array makes it ask for more");
+        assert!(
+            refused.contains("'idle' asks for 200 requests/s") && refused.contains("2000 are"),
+            "{refused}"
+        );
+    }
+}
+
 /// A mean above the peak was taken: drives wore out by it at a rate that the array was never asked for.
 #[test]
 fn no_mean_is_above_its_peak() {

@@ -1,7 +1,7 @@
 //! Figures that plans once had wrong, beside the arithmetic that says what they should be.
 
 use super::{application, goldens::of_page, on_array};
-use crate::judge::{Window, judge, load};
+use crate::judge::{Pace, Window, judge, load};
 use crate::{Application, Bench, md};
 use raidlab_hardware::{Catalog, DriveHistory};
 use raidlab_units::NanoSpan;
@@ -68,7 +68,7 @@ fn windows_begin_when_the_caches_of_disks_are_full() {
         let late = Load {
             ramp: NanoSpan::from_secs(60),
             run: NanoSpan::from_secs(10),
-            ..load(bench, array, 0, Window::Short, &[20])
+            ..load(bench, array, 0, Window::Short, &[Pace { iodepth: 20, held_iops: None }])
         };
         let steady =
             run_simulated(&bench.models(array.geometry), &modelled, &late).expect("it can be simulated");

@@ -1,8 +1,10 @@
 //! Applications that run at the same time, on one array and on two.
 
-use super::{application, finds_the_best_of_all, ids, levels, needs, order, planned};
+use super::{application, finds_the_best_of_all, ids, levels, measured_parts, needs, order, planned};
 use crate::*;
-use raidlab_advisor::plan::OwnNeeds;
+use raidlab_advisor::plan::{OwnNeeds, Settings};
+
+const WRITE_BACK: Settings = Settings { strip: None, write_back: true, read_ahead: false, disk_cache: false };
 
 /// An application without a request in any window.
 fn idle() -> Application {
@@ -56,6 +58,56 @@ fn a_plan_for_two_takes_no_less_than_one_for_either() {
     assert_eq!((both.degraded.len(), both.rebuilding.len(), both.range.len()), (2, 2, 2));
 }
 
+/// RAID 5 was refused where the log beside it took 18,000 requests/s and needed 200: only what missed its bound was lowered.
+#[test]
+fn what_gets_more_than_it_needs_leaves_the_rest_to_others() {
+    let drives = ids(&["st3600057ss"]);
+    let apps = [application("md1200-oltp", 64), application("md1200-sql-log", 64)];
+    let bound = "p99<=50ms".parse().expect("a bound");
+    let mut needs = needing(&[300.0, 200.0]);
+    needs.own[0].latency.push(bound);
+    let space = Space { settings: vec![WRITE_BACK], ..levels(&["5"], 8) };
+    let outcome = planned(&PlanOrder { space, ..disks(needs, &apps, &drives) }).expect("it can be planned");
+    let best = &outcome.top[0];
+    assert!(best.keeps_needs && best.judged.drives() <= 6, "{}: {:?}", best.label, best.judged.performance);
+    let [oltp, log] = &best.judged.performance[..] else { panic!("there are two") };
+    assert!(oltp.iops >= 300.0 && oltp.tail.lat_ns_p99 <= 50_000_000 && log.iops >= 200.0);
+    assert_eq!((oltp.held_iops, log.held_iops), (None, Some(210.0)), "{oltp:?}");
+    assert!(log.iops < 1.02 * 210.0 && best.alone[1].iops > 1000.0, "{log:?}");
+    assert!(best.reason.contains("It is held to 210"), "{}", best.reason);
+    let json = serde_json::to_value(&outcome).expect("it is data");
+    let told = |app: usize, key: &str| json["applications"][app][key].clone();
+    assert_eq!((told(0, "name"), told(1, "name")), ("md1200-oltp".into(), "md1200-sql-log".into()));
+    assert_eq!((told(1, "load"), &json["together"]), ("sequential 0/100, 64 KiB".into(), &true.into()));
+}
+
+/// The same while a member is rebuilt, where that much must be left.
+#[test]
+fn what_gets_more_than_it_needs_leaves_the_rest_to_others_while_one_is_rebuilt() {
+    let drives = ids(&["st3600057ss"]);
+    let apps = [application("md1200-oltp", 64), application("md1200-sql-log", 64)];
+    let rebuilding = |keep_degraded| {
+        let needs = Needs { keep_degraded, ..needing(&[640.0, 200.0]) };
+        let order = PlanOrder { space: levels(&["5"], 4), ..disks(needs, &apps, &drives) };
+        let (parts, demands) = (measured_parts(&order), order.demands());
+        let request = order.request(&demands, &parts);
+        let kept = enumerate(&request).kept;
+        let four = kept.iter().find(|it| it.geometry.members == 4).expect("it is kept");
+        let bench = Bench { order: &order, parts: &parts, demands: &demands };
+        let judged = judge::judge(&bench, &four.unjudged(&request, WRITE_BACK), judge::Window::Short);
+        let (judged, _) = judged.expect("it can be simulated");
+        assert!(
+            judged.performance.iter().all(|it| it.held_iops.is_none()),
+            "whole, it needs no help: {judged:?}"
+        );
+        bench.faults(&judged, 0).expect("it can be simulated").1
+    };
+    let (free, held) = (rebuilding(None), rebuilding(Some(1.0)));
+    assert!(free[1].held_iops.is_none() && free[1].iops > 2.0 * 210.0, "{free:?}");
+    assert_eq!(held[1].held_iops, Some(210.0));
+    assert!(held[0].iops > 1.05 * free[0].iops && held[1].iops > 200.0, "{free:?} {held:?}");
+}
+
 /// What the search of applications that run together ends with is what trying everything ends with.
 #[test]
 fn trying_everything_finds_nothing_better_for_two() {
@@ -88,6 +140,37 @@ fn what_is_more_than_one_stream_is_refused_together() {
     let drives = ids(&["st9146852ss"]);
     let refused = planned(&disks(needs(ByteCount(1)), &apps, &drives)).expect_err("it has parts");
     assert!(refused.to_string().contains("'mix' has parts of its own"), "{refused}");
+}
+
+/// A search for two arrays that found nothing left nothing to go on with.
+#[test]
+fn where_nothing_keeps_the_needs_of_two_what_came_nearest_is_told() {
+    let drives = ids(&["st9500430ss"]);
+    let enclosures = ids(&["md1220"]);
+    let apps = [application("md1200-oltp", 32), application("md1200-sql-log", 16)];
+    let own = |usable: u64, iops: f64| OwnNeeds {
+        usable: Some(ByteCount(usable)),
+        iops: Some(iops),
+        latency: vec!["p50<=100us".parse().expect("a bound")],
+        ..OwnNeeds::default()
+    };
+    let needs = Needs {
+        own: vec![own(100_000_000_000, 50.0), own(100_000_000_000, 50.0)],
+        ..needs(ByteCount(200_000_000_000))
+    };
+    let space = levels(&["5"], 4);
+    let order = PlanOrder { enclosures: &enclosures, space, ..disks(needs, &apps, &drives) };
+    let outcome = plan_tiers(&order, &mut Hosts::alone(), &mut |_| false, &mut |_, _| {});
+    let outcome = outcome.expect("it can be planned");
+    assert!(outcome.best().is_none());
+    let nearest: Vec<&Missing> = outcome.searches.iter().filter_map(|it| it.nearest.as_ref()).collect();
+    assert!(!nearest.is_empty(), "{outcome:?}");
+    for one in nearest {
+        assert!(one.arrays[0].contains("st9500430ss") && one.misses[0].starts_with("latency by"), "{one:?}");
+    }
+    let json = serde_json::to_value(&outcome).expect("it is data");
+    assert_eq!(json["applications"][0]["name"], "md1200-oltp");
+    assert!(json["searches"][0]["nearest"]["misses"][0].is_string(), "{json}");
 }
 
 /// Flash for random access and disks for what is large take fewer drives than either alone.

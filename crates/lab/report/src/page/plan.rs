@@ -13,7 +13,7 @@ use raidlab_worlds::Feeding;
 
 /// The page of a plan, with how many accelerators its best array feeds where that was asked, and the lines that set md for checkpoints.
 pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<(&Feeding, &[String])>) -> Document {
-    let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(order));
+    let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(outcome));
     let best =
         Best { arrays: &arrays, applications: &names, needs: &order.needs, currency: &order.prices.currency };
     let mut body = Vec::new();
@@ -42,7 +42,8 @@ pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<(&Feeding,
     );
     let mut results: Vec<Block> = figure.into_iter().collect();
     if !arrays.is_empty() {
-        results.extend([best.service(), best.worth()].map(Block::table));
+        let tables = [best.service(), best.faults(), best.worth()];
+        results.extend(tables.into_iter().filter(|table| !table.is_empty()).map(Block::table));
     }
     body.extend(Block::section_of("results", "Results", results));
     body.extend(

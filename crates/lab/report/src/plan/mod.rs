@@ -11,7 +11,7 @@ pub(crate) use words::{account, needs, score};
 use crate::document::{Block, Card, Choice, Column, Fact, Table};
 use crate::figures::{size, three_digits};
 use raidlab_advisor::plan::{Needs, Performance};
-use raidlab_planning::{Alternative, PlanOrder, PlanOutcome, Planned};
+use raidlab_planning::{Alternative, PlanOutcome, Planned};
 use raidlab_worlds::Estimates;
 
 /// What the mark means.
@@ -26,9 +26,9 @@ pub(crate) struct Best<'a> {
     pub(crate) currency: &'a str,
 }
 
-/// Names of the applications of `order`.
-pub(crate) fn applications<'a>(order: &'a PlanOrder<'_>) -> Vec<&'a str> {
-    order.applications.iter().map(|app| app.workload.name()).collect()
+/// Names of the applications of a plan.
+pub(crate) fn applications(outcome: &PlanOutcome) -> Vec<&str> {
+    outcome.applications.iter().map(|app| &app.name[..]).collect()
 }
 
 /// Which figures of an array rest on estimates.
@@ -124,15 +124,12 @@ impl Best<'_> {
         Table::new("The best arrays", columns).section(self.each().map(row)).without_empty_columns()
     }
 
-    /// What each application gets, whole and with faults.
+    /// What each application gets.
     pub(crate) fn service(&self) -> Table {
         let several = self.applications.len() > 1;
         let any_misses = self.each().any(|(_, one)| !one.keeps_needs);
         let mut columns = ["Array", "Application", "Needs"].map(Column::text).to_vec();
         columns.extend(FIGURES.into_iter().chain(["Alone"]).map(Column::number));
-        for fault in ["Degraded", "Rebuilding"] {
-            columns.extend([Column::number(fault), Column::number(format!("{fault} ms")).detail()]);
-        }
         let rows = |(index, one): (usize, &Planned)| {
             let speed = Estimated::of(&one.estimates).speed;
             let of_app = |(app, it): (usize, &Performance)| {
@@ -147,16 +144,38 @@ impl Best<'_> {
                 let mut row = vec![short_name(index, one), name.to_owned(), kept.to_owned()];
                 row.extend(figures(it, speed));
                 row.push(marked(known(one.alone.get(app).map(|it| it.iops)), speed));
-                for fault in [&one.degraded, &one.rebuilding].map(|list| list.get(app)) {
-                    row.push(marked(known(fault.map(|it| it.iops)), speed));
-                    row.push(marked(known(fault.map(|it| it.lat_ns_mean / 1e6)), speed));
-                }
                 row
             };
             one.judged.performance.iter().enumerate().map(of_app).collect::<Vec<_>>()
         };
         let table = Table::new("What each application gets", columns);
         self.each().fold(table, |table, one| table.section(rows(one))).without_empty_columns()
+    }
+
+    /// What each application gets with a member missing, and while it is rebuilt; a table of its own, or a page would have to be scrolled
+    /// sideways.
+    pub(crate) fn faults(&self) -> Table {
+        let several = self.applications.len() > 1;
+        let mut columns = ["Array", "Application"].map(Column::text).to_vec();
+        for fault in ["Degraded", "Rebuilding"] {
+            columns.extend([Column::number(fault), Column::number(format!("{fault} ms"))]);
+        }
+        let rows = |(index, one): (usize, &Planned)| {
+            let speed = Estimated::of(&one.estimates).speed;
+            let of_app = |app: usize| {
+                let name = if several { self.applications[app] } else { "-" };
+                let mut row = vec![short_name(index, one), name.to_owned()];
+                for fault in [&one.degraded, &one.rebuilding].map(|list| list.get(app)) {
+                    row.push(marked(known(fault.map(|it| it.iops)), speed));
+                    row.push(marked(known(fault.map(|it| it.lat_ns_mean / 1e6)), speed));
+                }
+                row
+            };
+            (0..one.degraded.len()).map(of_app).collect::<Vec<_>>()
+        };
+        let table = Table::new("What is left with a member missing, and while it is rebuilt", columns);
+        let sections = self.each().map(rows).filter(|rows| !rows.is_empty());
+        sections.fold(table, Table::section).without_empty_columns()
     }
 
     /// What an array costs; where no price is known, how many times as much as the first by usual ratios.

@@ -2,7 +2,7 @@
 
 use super::{Best, Estimated, FIGURES, figures, known, marked, words};
 use crate::document::{Block, Column, Table};
-use raidlab_planning::{Placement, PlanOrder, Planned, SearchEnd, Tier, TiersOutcome};
+use raidlab_planning::{Missing, Placement, PlanOrder, Planned, SearchEnd, Tier, TiersOutcome};
 use raidlab_units::counted;
 
 /// The answer with all that supports it.
@@ -43,7 +43,7 @@ fn everyone(best: &Placement, outcome: &TiersOutcome) -> Table {
     for (index, Tier { applications, planned }) in best.arrays.iter().enumerate() {
         let is_estimated = Estimated::of(&planned.estimates).speed;
         for (place, app) in applications.iter().enumerate() {
-            let mut row = vec![outcome.names[*app].clone(), (index + 1).to_string()];
+            let mut row = vec![outcome.applications[*app].name.clone(), (index + 1).to_string()];
             row.extend(figures(&best.performance[*app], is_estimated));
             row.push(marked(known(planned.alone.get(place).map(|it| it.iops)), is_estimated));
             rows.push(row);
@@ -53,7 +53,7 @@ fn everyone(best: &Placement, outcome: &TiersOutcome) -> Table {
 }
 
 fn names(outcome: &TiersOutcome, apps: &[usize]) -> String {
-    apps.iter().map(|app| &outcome.names[*app][..]).collect::<Vec<_>>().join(" and ")
+    apps.iter().map(|app| &outcome.applications[*app].name[..]).collect::<Vec<_>>().join(" and ")
 }
 
 /// What a placement takes.
@@ -81,8 +81,10 @@ fn account(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<String> {
             format!("One array for all takes {}: {}.", takes(one, outcome, order), label(one))
         }
         (None, true) => "No single array that was looked at keeps the needs of all.".to_owned(),
-        (_, false) => "No two arrays that were looked at keep the needs of all for less.".to_owned(),
+        (Some(_), false) => "No two arrays that were looked at keep the needs of all for less.".to_owned(),
+        (None, false) => "Neither one array nor two that were looked at keep the needs of all.".to_owned(),
     });
+    lines.extend(outcome.nearest.iter().map(nearest));
     let best = outcome.best();
     lines
         .extend(best.iter().flat_map(|best| &best.arrays).flat_map(|tier| words::md_settings(&tier.planned)));
@@ -102,6 +104,32 @@ fn account(outcome: &TiersOutcome, order: &PlanOrder<'_>) -> Vec<String> {
             counted(search.kept, "array"),
             counted(search.simulated, "run")
         ));
+        lines.extend(search.nearest.iter().map(nearest));
     }
     lines
+}
+
+/// What came nearest, and what it misses.
+fn nearest(it: &Missing) -> String {
+    let verb = if it.arrays.len() == 1 { "misses" } else { "miss" };
+    format!(
+        "Nothing keeps the needs; nearest: {}, which {verb} {}.",
+        it.arrays.join(" and "),
+        it.misses.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search that found nothing left nothing to go on with.
+    #[test]
+    fn what_came_nearest_is_told_with_what_it_misses() {
+        let arrays = vec!["RAID 1 x2 of a-drive, md".to_owned(), "RAID 5 x8 of a-disk, md".to_owned()];
+        let one = Missing { arrays: arrays[..1].to_vec(), misses: vec!["latency by 30 %".to_owned()] };
+        assert!(nearest(&one).ends_with("nearest: RAID 1 x2 of a-drive, md, which misses latency by 30 %."));
+        let two = Missing { arrays, ..one };
+        assert!(nearest(&two).contains("a-drive, md and RAID 5 x8") && nearest(&two).contains("which miss "));
+    }
 }

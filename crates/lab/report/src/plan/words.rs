@@ -4,12 +4,14 @@ use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
 use raidlab_hardware::DriveHistory;
 use raidlab_planning::{
-    Application, PlanOrder, PlanOutcome, Planned, SearchEnd, SimulatedArray, default_history,
+    Application, PlanOrder, PlanOutcome, Planned, Prices, SearchEnd, SimulatedArray, default_history,
 };
 use raidlab_units::{ByteCount, NanoSpan, counted, three_digits};
 
 /// From this factor on a reader wonders why a degraded array is faster than a whole one.
 const DOUBTFUL_GAIN: f64 = 1.02;
+/// From here on a reader wonders why a rebuild takes longer than `risk` has it.
+const DOUBTFUL_DELAY: f64 = 1.1;
 /// From here on a reader wonders why a rebuild takes so long: three days.
 const SLOW_REBUILD_HOURS: f64 = 72.0;
 
@@ -125,20 +127,7 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     if let Some(first) = outcome.top.first() {
         lines.extend(md_settings(first));
     }
-    if !outcome.has_prices {
-        lines.push(
-            "No prices were given: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of flash 6; \
-             docs/planning.md). --prices takes yours."
-                .to_owned(),
-        );
-    }
-    if !outcome.unpriced.is_empty() {
-        lines.push(format!(
-            "Without a price, ranked after all that have one, and may take less: arrays with {}. The price file sets prices; 0 is one, \
-             too.",
-            listed(&outcome.unpriced)
-        ));
-    }
+    lines.extend(prices(outcome, order.prices));
     let effort = outcome.effort();
     let efficient = outcome.pareto.iter().filter(|point| point.is_efficient);
     let mut efficient: Vec<_> = efficient.filter_map(|point| Some((point.effort?, point.index))).collect();
@@ -152,6 +141,36 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     }
     lines.extend(with_faults(outcome));
     lines
+}
+
+/// How arrays are compared by what they cost, where that is not known of all.
+fn prices(outcome: &PlanOutcome, prices: &Prices) -> Option<String> {
+    if !outcome.has_prices && prices.are_given() {
+        return Some(
+            "No array has a price for each of its parts: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of \
+             flash 6; docs/planning.md)."
+                .to_owned(),
+        );
+    }
+    if !outcome.has_prices {
+        return Some(
+            "No prices were given: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of flash 6; \
+             docs/planning.md). --prices takes yours."
+                .to_owned(),
+        );
+    }
+    // Speed is looked at first where the fastest is the best, and a price only among equals.
+    let rule = if outcome.needs.wants_cheapest() {
+        "ranked after all that have one, and may take less"
+    } else {
+        "ranked by speed as all others, and after those that are as fast and have one"
+    };
+    (!outcome.unpriced.is_empty()).then(|| {
+        format!(
+            "Without a price, {rule}: arrays with {}. The price file sets prices; 0 is one, too.",
+            listed(&outcome.unpriced)
+        )
+    })
 }
 
 /// The first of `names`, and how many more there are.
@@ -177,6 +196,19 @@ fn with_faults(outcome: &PlanOutcome) -> Vec<String> {
              place are what a load of writes waits for."
                 .to_owned(),
         );
+    }
+    let differing = outcome.top.iter().find_map(|one| {
+        let both = one.rebuild_hours.zip(one.rebuild_hours_by_drive);
+        both.filter(|(simulated, by_drive)| *simulated > DOUBTFUL_DELAY * by_drive).map(|both| (one, both))
+    });
+    if let Some((one, (simulated, by_drive))) = differing {
+        lines.push(format!(
+            "Times of rebuilds are simulated beside the load: each slice of a rebuild first waits for the requests under way, and goes no \
+             faster than the array recomputes. That of {} takes {} h; 'raidlab risk' has {} h, for it counts the drive alone.",
+            one.label,
+            three_digits(simulated),
+            three_digits(by_drive)
+        ));
     }
     let is_slow = |hours: f64| hours > SLOW_REBUILD_HOURS;
     for one in outcome.top.iter().filter(|one| one.rebuild_hours.is_some_and(is_slow)) {
@@ -325,12 +357,13 @@ fn whole_seconds(secs: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidlab_advisor::plan::Needs;
+    use raidlab_advisor::plan::{Goal, Needs};
+    use raidlab_planning::PartPrice;
 
-    /// "1 geometries were not simulated" was told.
-    #[test]
-    fn one_array_is_no_plural() {
-        let outcome = |end, count| PlanOutcome {
+    fn outcome(end: SearchEnd, count: u64) -> PlanOutcome {
+        PlanOutcome {
+            applications: Vec::new(),
+            together: false,
             needs: Needs::default(),
             candidates: count,
             rejected: [].into(),
@@ -347,7 +380,30 @@ mod tests {
             has_prices: false,
             unpriced: Vec::new(),
             relaxations: Vec::new(),
+        }
+    }
+
+    /// "Ranked after all that have a price" stood below an array without one that was first, as the fastest was asked for.
+    #[test]
+    fn the_note_on_prices_says_what_arrays_are_ranked_by() {
+        let told = |goal| {
+            let needs = Needs { goal: Some(goal), ..Needs::default() };
+            let unpriced = vec!["a-drive".to_owned()];
+            let outcome = PlanOutcome { needs, unpriced, has_prices: true, ..outcome(SearchEnd::Proven, 1) };
+            prices(&outcome, &Prices::default())
         };
+        assert!(told(Goal::Cheapest).is_some_and(|text| text.contains("ranked after all that have one")));
+        assert!(told(Goal::Fastest).is_some_and(|text| text.contains("ranked by speed as all others")));
+        let price = PartPrice { price: Some(9.0), watts: None };
+        let some = Prices { drives: [("a-drive".to_owned(), price)].into(), ..Prices::default() };
+        let of = |given| prices(&outcome(SearchEnd::Proven, 1), given).expect("no array has a price");
+        assert!(of(&some).starts_with("No array has a price"), "{}", of(&some));
+        assert!(of(&Prices::default()).starts_with("No prices were given"));
+    }
+
+    /// "1 geometries were not simulated" was told.
+    #[test]
+    fn one_array_is_no_plural() {
         for (end, one, two) in [
             (SearchEnd::Proven, "even at best (1 array)", "even at best (2 arrays)"),
             (SearchEnd::Time, "1 array could", "2 arrays could"),

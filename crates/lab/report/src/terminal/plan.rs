@@ -7,7 +7,7 @@ use raidlab_planning::{PlanOrder, PlanOutcome, Planned, TiersOutcome};
 
 /// Prints a plan: the answer, figures, then the reasons.
 pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, options: TerminalOptions) -> String {
-    let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(order));
+    let (arrays, names): (Vec<&Planned>, _) = (outcome.top.iter().collect(), applications(outcome));
     let best =
         Best { arrays: &arrays, applications: &names, needs: &order.needs, currency: &order.prices.currency };
     let mut blocks = Vec::new();
@@ -20,7 +20,8 @@ pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, options: TerminalOptio
     }
     blocks.push(Block::paragraph(format!("Needs: {}.", needs(order))));
     if !arrays.is_empty() {
-        blocks.extend([best.parts(), best.service(), best.worth()].map(Block::table));
+        let tables = [best.parts(), best.service(), best.faults(), best.worth()];
+        blocks.extend(tables.into_iter().filter(|table| !table.is_empty()).map(Block::table));
         blocks.extend(best.marks());
         blocks.push(best.cards());
     }

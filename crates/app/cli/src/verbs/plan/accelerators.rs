@@ -7,7 +7,7 @@
 use super::Args;
 use crate::failure::Failure;
 use crate::inputs::workload;
-use crate::progress::Progress;
+use crate::progress::{Progress, searched_share};
 use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::{Array, Load, NanoSpan, Simulation, Workload};
 use raidlab_planning::{Application, PlanOrder, PlanOutcome, lines_for_writes, tuned_md};
@@ -130,8 +130,10 @@ pub(super) fn feed_best(
     let mut progress = Progress::start();
     let counts = vec![wanted.count];
     let order = FeedingOrder { counts, checkpoint, may_lengthen: true, until_missed: true };
+    let mut runs = 0;
     let found = feed(&load, &order, &mut |load| {
-        progress.show(&format!("feeding accelerators: {}", load.label()), 0.0);
+        progress.show(&format!("feeding accelerators: {}", load.label()), searched_share(runs));
+        runs += 1;
         simulation.run(load, args.threads)
     });
     progress.end();

@@ -3,6 +3,7 @@
 use super::{Args, Asked, history};
 use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
+use raidlab::nearest;
 use raidlab_advisor::plan::{Goal, Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
 use raidlab_planning::{Application, WARRANTY_YEARS};
@@ -63,9 +64,11 @@ fn share<T: Clone>(
         let apps: Vec<usize> = (0..applications.len()).filter(of_name).collect();
         if apps.is_empty() {
             let names: Vec<&str> = applications.iter().map(|app| app.workload.name()).collect();
-            let known = names.join(", ");
+            let meant = nearest(name, names.iter().copied());
+            let meant = meant.map(|name| format!(", did you mean '{name}'?"));
+            let known = meant.unwrap_or_else(|| format!("; there are: {}", names.join(", ")));
             return Err(Failure::input(anyhow::anyhow!(
-                "{option} {name}: there is no application '{name}' in this plan; there are: {known}"
+                "{option} {name}: there is no application '{name}' in this plan{known}"
             )));
         }
         for app in apps {
@@ -83,8 +86,8 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     }
     let mut whole = None;
     share(&args.usable, "--usable", &asked.applications, |app, size| match app {
-        Some(app) => own[app].usable = Some(size),
-        None => whole = Some(size),
+        Some(app) => own[app].usable = Some(grown(size, args.growth, args.years)),
+        None => whole = Some(grown(size, args.growth, args.years)),
     })?;
     let with_parts = own.iter().filter(|own| own.usable.is_some()).count();
     let usable = match (whole, with_parts) {
@@ -98,7 +101,6 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
             )));
         }
     };
-    let usable = grown(usable, args.growth, args.years);
     let (mut iops, mut mean_iops, mut bytes_per_sec, mut latency) = (None, None, None, Vec::new());
     share(&args.iops, "--iops", &asked.applications, |app, rate| match app {
         Some(app) => own[app].iops = Some(rate),
@@ -178,30 +180,55 @@ mod tests {
         assert!(latency("p99<=0ms").is_err(), "it was looked for until the search ended");
     }
 
+    #[derive(clap::Parser)]
+    struct Plan {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn needs_of(line: &str) -> Needs {
+        let Plan { args } = clap::Parser::parse_from(line.split_whitespace());
+        needs(&args, &args.app.read().expect("they are built in")).expect("they are needs")
+    }
+
     /// It was dropped beside other applications, so that the cheapest array was the best.
     #[test]
     fn what_an_application_needs_by_itself_counts_beside_others() {
-        #[derive(clap::Parser)]
-        struct Plan {
-            #[command(flatten)]
-            args: Args,
-        }
-        let of = |line: &str| {
-            let Plan { args } = clap::Parser::parse_from(line.split_whitespace());
-            let asked = args.app.read().unwrap();
-            needs(&args, &asked).unwrap()
-        };
-        let alone = of("plan --accelerators h100:8 --usable 1TB");
+        let alone = needs_of("plan --accelerators h100:8 --usable 1TB");
         let needed = alone.bytes_per_sec.unwrap();
         assert!(needed > 22e9 && alone.own.is_empty(), "{alone:?}");
-        let beside = of("plan --accelerators h100:8 --app md1200-oltp --usable 1TB");
+        let beside = needs_of("plan --accelerators h100:8 --app md1200-oltp --usable 1TB");
         let own: Vec<_> = beside.own.iter().map(|own| own.bytes_per_sec).collect();
         assert_eq!((beside.bytes_per_sec, own), (None, vec![None, Some(needed)]));
-        let said = of("plan --accelerators h100:8 --app md1200-oltp --usable 1TB --mib-per-sec 100");
+        let said = needs_of("plan --accelerators h100:8 --app md1200-oltp --usable 1TB --mib-per-sec 100");
         assert_eq!(
             (said.bytes_per_sec_of(0), said.bytes_per_sec_of(1)),
             (Some(104_857_600.0), Some(104_857_600.0))
         );
+    }
+
+    /// The parts of the applications stayed as they are today beside a sum that had grown.
+    #[test]
+    fn what_each_application_needs_grows_too() {
+        let text = "plan --app md1200-oltp,md1200-sql-log --together --usable md1200-oltp:1TB --usable md1200-sql-log:500GB \
+                    --growth 100% --years 2";
+        let found = needs_of(text);
+        let own: Vec<u64> =
+            found.own.iter().filter_map(|own| own.usable).map(|size| size.0 / 1_000_000_000).collect();
+        assert_eq!((&own[..], found.usable.0 / 1_000_000_000), (&[4_000, 2_000][..], 6_000));
+    }
+
+    #[test]
+    fn a_slip_in_the_name_of_an_application_is_told() {
+        let workload =
+            raidlab_worlds::find_workload("md1200-oltp", std::path::Path::new("")).expect("it is built in");
+        let apps = [Application::new(workload, 1)];
+        let refused = |name: &str| {
+            let needs = [Need { of: Some(name.to_owned()), value: 1.0 }];
+            share(&needs, "--iops", &apps, |_, _| ()).expect_err("there is none").lines()[0].1.clone()
+        };
+        assert!(refused("md1200-olpt").contains("did you mean 'md1200-oltp'?"), "{}", refused("md1200-olpt"));
+        assert!(refused("backup").contains("there are: md1200-oltp"), "{}", refused("backup"));
     }
 
     #[test]
