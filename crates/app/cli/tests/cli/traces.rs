@@ -224,3 +224,25 @@ fn a_trace_with_one_discard_is_simulated_and_planned() {
     assert_eq!(best["drive_condition"], "sequential, 100 % full");
     assert!(best["trims"].as_str().is_some_and(|told| !told.is_empty()), "{best}");
 }
+
+/// One rule for all that imports write: what is somebody's is replaced where `--overwrite` says so.
+#[test]
+fn outputs_of_imports_replace_files_only_if_asked() {
+    let bench = Bench::new();
+    bench.write("a.spc", "0,20941264,8192,W,0.551706\n");
+    bench.write("a.fio", "[a]\nrw=read\nsize=1m\n");
+    bench.write("iostat.json", include_str!("../../../../load/history/tests/data/iostat.json"));
+    let kinds: [(&[&str], &str); 3] = [
+        (&["import", "trace", "a.spc", "-o", "t.parquet"], "t.parquet"),
+        (&["import", "fio", "a.fio", "-o", "out"], "out/a.toml"),
+        (&["import", "history", "iostat.json", "-o", "h.toml"], "h.toml"),
+    ];
+    for (args, written) in kinds {
+        bench.done(args);
+        bench.write(written, "mine");
+        bench.run(args).assert(2, &[&format!("{written} is there already"), "--overwrite"]);
+        assert_eq!(bench.read(written), "mine");
+        bench.done(&[args, &["--overwrite"]].concat());
+        assert_ne!(std::fs::read(bench.path().join(written)).expect("it is there"), b"mine");
+    }
+}
