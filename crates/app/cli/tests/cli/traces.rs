@@ -20,7 +20,8 @@ fn import_makes_workload_files_that_run() {
     let ran = bench.done(&run);
     let parts = ran.json()["runs"][0]["parts"].as_array().expect("parts have figures").clone();
     assert_eq!(parts.iter().map(|part| part["name"].as_str()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
-    bench.run(&["import", "fio", "job.fio", "-o", "made"]).assert(2, &["cannot write"]);
+    // The same once more destroys nothing.
+    bench.done(&["import", "fio", "job.fio", "-o", "made"]);
     bench.write("bad.fio", "[a]\nrw=read\nzonemode=zbd\n");
     bench.run(&["import", "fio", "bad.fio"]).assert(2, &["bad.fio:3: zonemode has no counterpart here"]);
 }
@@ -64,7 +65,7 @@ fn traces_are_imported_and_written_for_fio() {
     ]);
     bench
         .run(&["import", "trace", "web.spc", "-o", "web.parquet"])
-        .assert(2, &["remove it, or name another"]);
+        .assert(2, &["web.parquet is there already", "--overwrite"]);
     let json =
         bench.run(&["import", "trace", "web.spc", "--format", "spc", "--device", "asu0", "--json"]).json();
     assert_eq!((&json["format"], &json["summary"]["span_ns"]), (&"spc".into(), &500_000_000.into()));
