@@ -8,7 +8,7 @@
 use crate::failure::Failure;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What stands at the end of every page, and tells that raidlab wrote it.
@@ -27,12 +27,41 @@ pub(crate) fn allow_overwriting() {
 /// # Errors
 /// Bad input if the file is somebody's.
 pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let content = content.as_ref();
+    check_free_for(path, content.as_ref())?;
+    rewrite(path, content.as_ref())
+}
+
+/// Refuses a file that `content` would destroy; one that is the same is none.
+pub(crate) fn check_free_for(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let is_same = is_file(path) && std::fs::read(path).is_ok_and(|found| found == content);
-    if !is_same {
-        check_free(path)?;
+    if is_same { Ok(()) } else { check_free(path) }
+}
+
+/// Has `make` write a new file, which becomes the one at `path` when it is whole.
+///
+/// # Errors
+/// Bad input if the file at `path` is somebody's; that of `make`, which leaves no file then.
+pub(crate) fn made_whole<T>(
+    path: &Path,
+    make: impl FnOnce(&Path) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    check_free(path)?;
+    if !is_file(path) {
+        return make(path);
     }
-    rewrite(path, content)
+    let place = path.canonicalize().map_err(|error| cannot_write(path, error))?;
+    let part = part_of(&place).map_err(|error| cannot_write(path, error))?;
+    let made = make(&part)?;
+    std::fs::rename(&part, &place).map_err(|error| cannot_write(path, error))?;
+    Ok(made)
+}
+
+/// Where a file is written until it is whole.
+fn part_of(place: &Path) -> io::Result<PathBuf> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(place.file_name().ok_or_else(|| io::Error::from(ErrorKind::IsADirectory))?);
+    name.push(format!(".{}.part", std::process::id()));
+    Ok(place.with_file_name(name))
 }
 
 /// Writes `content` to a file that the user named to be changed.
@@ -103,10 +132,7 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn replace(path: &Path, content: &[u8], found: Option<&Metadata>) -> io::Result<()> {
     let place = if found.is_some() { path.canonicalize()? } else { path.to_owned() };
-    let mut name = std::ffi::OsString::from(".");
-    name.push(place.file_name().ok_or_else(|| io::Error::from(ErrorKind::IsADirectory))?);
-    name.push(format!(".{}.part", std::process::id()));
-    let part = place.with_file_name(name);
+    let part = part_of(&place)?;
     let mut file = File::create_new(&part)?;
     let permit = |file: &File| found.map_or(Ok(()), |found| file.set_permissions(found.permissions()));
     let written = file

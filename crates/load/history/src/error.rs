@@ -20,6 +20,16 @@ pub enum HistoryProblem {
     /// No format is known that begins like it.
     #[error("this is no history of a kind that is known: {}", HistoryFormat::known())]
     UnknownFormat,
+    /// It is of sysstat, in a form that is not read.
+    #[error(
+        "this is {0}, which is not read: of sar's own file 'sadf -j FILE -- -d' writes what its devices did"
+    )]
+    OtherForm(&'static str),
+    /// Prometheus was asked for one moment.
+    #[error(
+        "this answers what the counters were at one moment, and rates need a range: ask /api/v1/query_range with start, end and step"
+    )]
+    Instant,
     /// It is no JSON.
     #[error("no JSON: {0}")]
     Json(String),

@@ -1,9 +1,10 @@
 //! A history as figures: percentiles, peaks, growth and rhythm of each device, in a file that plans read.
 //!
-//! Percentiles are those of the readings. Growth is the slope of a line through the daily means, as a share of their mean per year, and so
-//! linear, not compounded; it is told of four weeks and more, since a shorter one is mostly the rhythm of weeks. Rhythm is the mean of each hour of the day, told of a
-//! day and more.
+//! Percentiles are those of the time that the readings cover (`course`). Growth is the slope of a line through the daily means, as a share of
+//! their mean per year, and so linear, not compounded; it is told of four weeks and more, since a shorter one is mostly the rhythm of weeks.
+//! Rhythm is the mean of each hour of the day, told of a day and more.
 
+use crate::course::{Course, DAY_S, Percentiles, busiest_hour};
 use crate::format::HistoryFormat;
 use crate::layers::is_layer;
 use crate::reading::{Reading, Readings};
@@ -14,9 +15,6 @@ use std::collections::BTreeMap;
 
 /// Version of the file.
 const SCHEMA: u32 = 1;
-const DAY_S: f64 = 86_400.0;
-/// Days of which growth can be told.
-const GROWTH_DAYS_MIN: usize = 28;
 /// Length of a request where nobody tells: requests without bytes.
 const BLOCK_BYTES: f64 = 4096.0;
 
@@ -35,22 +33,6 @@ pub struct History {
     pub devices: Vec<DeviceHistory>,
 }
 
-/// A figure over all readings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Percentiles {
-    /// Mean.
-    pub mean: f64,
-    /// Half of the readings have at most so much.
-    pub p50: f64,
-    /// 95 % have.
-    pub p95: f64,
-    /// 99 % have.
-    pub p99: f64,
-    /// The most.
-    pub max: f64,
-}
-
 /// A device. What the history does not say is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -61,9 +43,9 @@ pub struct DeviceHistory {
     pub device: String,
     /// Number of readings.
     pub readings: u64,
-    /// Time from one reading to the next, in seconds.
+    /// Time that a reading covers, in seconds; of several lengths, the one that half of the time is told by at least.
     pub interval_s: Option<f64>,
-    /// Time from the first reading to the last, in days.
+    /// Time from the beginning of the first reading to the end of the last, in days.
     pub days: Option<f64>,
     /// Share of the requests that read, in percent; none where reads and writes are not told apart.
     pub read_pct: Option<f64>,
@@ -78,7 +60,7 @@ pub struct DeviceHistory {
     pub written_bytes_per_day: Option<f64>,
     /// Growth of the requests in a year, in percent of their mean over the history. It is linear: each year adds as much.
     pub growth_pct_per_year: Option<f64>,
-    /// Hour of the day with most requests.
+    /// Hour of the day with most requests; none where no hour is 5 % above the mean of all.
     pub busiest_hour: Option<u8>,
     /// Mean requests per second of each hour of the day, from midnight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,19 +82,6 @@ pub struct DeviceHistory {
     pub request_ms: Option<Percentiles>,
 }
 
-impl Percentiles {
-    fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
-        let mut sorted: Vec<f64> = values.flatten().filter(|value| value.is_finite()).collect();
-        sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        let at = |pct: f64| {
-            sorted[((sorted.len() as f64 * pct / 100.0).ceil() as usize).saturating_sub(1).min(last)]
-        };
-        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        Some(Self { mean, p50: at(50.0), p95: at(95.0), p99: at(99.0), max: sorted[last] })
-    }
-}
-
 impl History {
     /// Sums up `readings` of the files called `sources`. Devices that were idle at all times are left out, if others were not; so are
     /// those that lie on others of their host, whose requests would count twice, but for `chosen`.
@@ -123,7 +92,7 @@ impl History {
         let (mut all, mut layers, mut halves) = (Vec::new(), Vec::new(), 0);
         for ((host, device), list) in &readings.by_device {
             if !chosen.contains(device) && is_layer(device, &of_host(host)) {
-                layers.push(device.as_str());
+                layers.push((host.as_str(), device.as_str()));
             } else {
                 let (list, cut) = without_halves(list);
                 halves += cut;
@@ -137,9 +106,19 @@ impl History {
         let mut notes = readings.notes.clone();
         if !busy.is_empty() && !idle.is_empty() {
             notes.push(match idle.len() {
-                1 => format!("{} was idle at all times and is left out", idle[0].device),
+                1 => format!(
+                    "{} was idle at all times and is left out",
+                    by_host(&[(&idle[0].host, &idle[0].device)], readings)
+                ),
                 several => format!("{several} devices were idle at all times and are left out"),
             });
+        }
+        let of_none = |list: &Vec<Reading>| list.iter().filter(|it| it.interval_s.is_none()).count();
+        let untimed: usize = readings.by_device.values().filter(|list| list.len() > 1).map(of_none).sum();
+        if untimed > 0 {
+            notes.push(format!(
+                "{untimed} readings do not tell what time they cover, and count as the others of their device do"
+            ));
         }
         if halves > 0 {
             notes.push(match halves {
@@ -149,9 +128,8 @@ impl History {
                 ),
             });
         }
-        layers.dedup();
         if !layers.is_empty() {
-            let names = layers.join(", ");
+            let names = by_host(&layers, readings);
             notes.push(format!(
                 "left out, since they lie on other devices of their host: {names} (--device NAME takes one)"
             ));
@@ -176,41 +154,32 @@ impl History {
 
 impl DeviceHistory {
     fn of(host: &str, device: &str, list: &[Reading]) -> Self {
-        let each = |figure: fn(&Reading) -> Option<f64>| Percentiles::of(list.iter().map(figure));
-        let (reads, writes) = (each(|it| it.reads), each(|it| it.writes));
-        let (read_bytes, write_bytes) = (each(|it| it.read_bytes), each(|it| it.write_bytes));
-        let iops = each(Reading::iops);
-        let mean = |it: Option<Percentiles>| it.map(|it| it.mean);
-        let share = |part: f64, other: f64| (part + other > 0.0).then(|| part * 100.0 / (part + other));
-        let told = mean(reads).zip(mean(writes));
-        let of_bytes =
-            mean(read_bytes).zip(mean(write_bytes)).and_then(|(read, written)| share(read, written));
-        let length = |bytes: Option<f64>, count: Option<f64>| {
-            bytes.zip(count).filter(|(_, count)| *count > 0.0).map(|(bytes, count)| bytes / count)
-        };
-        let (days, by_hour) = (span_days(list), by_hour(list));
-        let busiest = by_hour.iter().enumerate().max_by(|one, other| one.1.total_cmp(other.1));
+        let course = Course::of(list);
+        let each = |figure: fn(&Reading) -> Option<f64>| course.figure(figure);
+        let share = |(part, other): (f64, f64)| (part + other > 0.0).then(|| part * 100.0 / (part + other));
+        let length = |(bytes, count): (f64, f64)| (count > 0.0).then(|| bytes / count);
+        let by_hour = course.by_hour();
         Self {
             host: host.to_owned(),
             device: device.to_owned(),
             readings: list.len() as u64,
-            interval_s: interval_s(list),
-            days,
-            read_pct: told.and_then(|(reads, writes)| share(reads, writes)),
-            read_bytes_pct: of_bytes,
-            mean_read_bytes: length(mean(read_bytes), mean(reads)),
-            mean_write_bytes: length(mean(write_bytes), mean(writes)),
-            written_bytes_per_day: mean(write_bytes).map(|rate| rate * DAY_S),
-            growth_pct_per_year: growth(list),
-            busiest_hour: busiest.map(|(hour, _)| hour as u8),
+            interval_s: course.interval_s(),
+            days: course.days(),
+            read_pct: course.both(|it| it.reads, |it| it.writes).and_then(share),
+            read_bytes_pct: course.both(|it| it.read_bytes, |it| it.write_bytes).and_then(share),
+            mean_read_bytes: course.both(|it| it.read_bytes, |it| it.reads).and_then(length),
+            mean_write_bytes: course.both(|it| it.write_bytes, |it| it.writes).and_then(length),
+            written_bytes_per_day: each(|it| it.write_bytes).map(|it| it.mean * DAY_S),
+            growth_pct_per_year: course.growth(),
+            busiest_hour: busiest_hour(&by_hour),
             iops_by_hour: by_hour,
-            iops,
+            iops: each(Reading::iops),
             mb_per_s: each(|it| it.bytes().map(|bytes| bytes / 1e6)),
             in_flight: each(|it| it.in_flight),
             busy_pct: each(|it| it.busy_pct),
-            read_ms: each(|it| it.read_ms.filter(|ms| *ms > 0.0)),
-            write_ms: each(|it| it.write_ms.filter(|ms| *ms > 0.0)),
-            request_ms: each(|it| it.request_ms.filter(|ms| *ms > 0.0)),
+            read_ms: course.latency(|it| it.read_ms, |it| it.reads),
+            write_ms: course.latency(|it| it.write_ms, |it| it.writes),
+            request_ms: course.latency(|it| it.request_ms, Reading::iops),
         }
     }
 
@@ -252,11 +221,29 @@ impl DeviceHistory {
         })
     }
 
-    /// Requests per second that an array must serve: those that 99 % of the readings have at most, or the most of few readings.
+    /// Requests per second that an array must serve: those that it was at most in 99 % of the time, or the most of few readings.
     pub fn iops_needed(&self) -> Option<f64> {
-        const FEW: u64 = 100;
-        self.iops.map(|iops| if self.readings < FEW { iops.max } else { iops.p99 }).filter(|it| *it > 0.0)
+        const FEW: f64 = 100.0;
+        // Of long and short readings, the long ones are what the time is told by.
+        let by_time = self.days.zip(self.interval_s).map(|(days, interval_s)| days * DAY_S / interval_s);
+        let count = by_time.unwrap_or(f64::INFINITY).min(self.readings as f64);
+        self.iops.map(|iops| if count.round() < FEW { iops.max } else { iops.p99 }).filter(|it| *it > 0.0)
     }
+}
+
+/// Names of devices, `a, b`; with their hosts where `readings` are of several: `db1 a, b; db2 a`.
+fn by_host(devices: &[(&str, &str)], readings: &Readings) -> String {
+    let first = readings.by_device.keys().next().map(|key| &key.0);
+    let is_one = readings.by_device.keys().all(|key| Some(&key.0) == first);
+    let mut hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (host, device) in devices {
+        hosts.entry(host).or_default().push(device);
+    }
+    let each = hosts.iter().map(|(host, names)| {
+        let names = names.join(", ");
+        if is_one { names } else { format!("{host} {names}") }
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// The readings without sums that are not whole, and how many those were: reads or writes are missing in them, and told in others.
@@ -281,57 +268,6 @@ fn without_halves(list: &[Reading]) -> (Vec<Reading>, usize) {
     (list.iter().map(whole).collect(), halves)
 }
 
-fn span_days(list: &[Reading]) -> Option<f64> {
-    let times = || list.iter().filter_map(|it| it.at_s);
-    let first = times().fold(f64::INFINITY, f64::min);
-    let last = times().fold(f64::NEG_INFINITY, f64::max);
-    (last > first).then(|| (last - first) / DAY_S)
-}
-
-fn interval_s(list: &[Reading]) -> Option<f64> {
-    let told = Percentiles::of(list.iter().map(|it| it.interval_s)).map(|it| it.p50);
-    told.or_else(|| {
-        let gaps = list
-            .windows(2)
-            .map(|pair| Some(pair[1].at_s? - pair[0].at_s?))
-            .filter(|gap| gap.is_some_and(|it| it > 0.0));
-        Percentiles::of(gaps).map(|it| it.p50)
-    })
-}
-
-/// Mean requests per second of each hour of the day; empty for less than a day.
-fn by_hour(list: &[Reading]) -> Vec<f64> {
-    let mut hours = [(0.0, 0u32); 24];
-    for (at_s, iops) in list.iter().filter_map(|it| it.at_s.zip(it.iops())) {
-        let hour = &mut hours[((at_s % DAY_S) / 3600.0) as usize % 24];
-        hour.0 += iops;
-        hour.1 += 1;
-    }
-    let is_whole =
-        span_days(list).is_some_and(|days| days >= 0.95) && hours.iter().all(|(_, count)| *count > 0);
-    let mean = |(sum, count): &(f64, u32)| sum / f64::from(*count);
-    if is_whole { hours.iter().map(mean).collect() } else { Vec::new() }
-}
-
-/// Percent per year by which daily means grow, by least squares.
-fn growth(list: &[Reading]) -> Option<f64> {
-    let mut days: BTreeMap<u64, (f64, u32)> = BTreeMap::new();
-    for (at_s, iops) in list.iter().filter_map(|it| it.at_s.zip(it.iops())) {
-        let day = days.entry((at_s / DAY_S) as u64).or_default();
-        day.0 += iops;
-        day.1 += 1;
-    }
-    let points: Vec<(f64, f64)> =
-        days.iter().map(|(day, (sum, count))| (*day as f64, sum / f64::from(*count))).collect();
-    let count = points.len() as f64;
-    let mean = |part: fn(&(f64, f64)) -> f64| points.iter().map(part).sum::<f64>() / count;
-    let (mean_day, mean_iops) = (mean(|it| it.0), mean(|it| it.1));
-    let covariance: f64 = points.iter().map(|it| (it.0 - mean_day) * (it.1 - mean_iops)).sum();
-    let variance: f64 = points.iter().map(|it| (it.0 - mean_day).powi(2)).sum();
-    let is_told = points.len() >= GROWTH_DAYS_MIN && mean_iops > 0.0 && variance > 0.0;
-    is_told.then(|| covariance / variance * 365.25 * 100.0 / mean_iops)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,7 +275,8 @@ mod tests {
     fn hourly(days: u64, iops: impl Fn(u64) -> f64) -> DeviceHistory {
         let list: Vec<Reading> = (0..days * 24)
             .map(|hour| Reading {
-                at_s: Some(1_700_006_400.0 + hour as f64 * 3600.0),
+                at_s: Some(1_700_006_400.0 + (hour + 1) as f64 * 3600.0),
+                interval_s: Some(3600.0),
                 reads: Some(iops(hour) * 0.75),
                 writes: Some(iops(hour) * 0.25),
                 read_bytes: Some(iops(hour) * 0.75 * 8192.0),
@@ -352,7 +289,8 @@ mod tests {
 
     #[test]
     fn a_missing_half_is_no_zero() {
-        let whole = Reading { reads: Some(100.0), writes: Some(50.0), ..Reading::default() };
+        let whole =
+            Reading { reads: Some(100.0), writes: Some(50.0), interval_s: Some(10.0), ..Reading::default() };
         let half = Reading { writes: None, ..whole };
         let history = |list: &[Reading]| {
             let mut readings = Readings::default();

@@ -11,7 +11,8 @@
 //! |---|---|
 //! | `format` | a file for each family of formats, and their detection |
 //! | `reading` | what one line says of one device |
-//! | `history` | percentiles, peaks, growth and rhythm of each device, as a file |
+//! | `history` | what is told of each device, as a file |
+//! | `course` | figures over time: what each reading weighs, hours of the day, growth |
 //! | `layers` | devices that lie on others of their host, whose requests are those of the others once more |
 //! | `clock` | dates and times of all formats, as seconds |
 //! | `cells` | tables of text, cell by cell |
@@ -23,6 +24,7 @@
 
 mod cells;
 mod clock;
+mod course;
 mod error;
 mod format;
 mod history;
@@ -30,7 +32,8 @@ mod layers;
 mod reading;
 
 pub use clock::DateOrder;
+pub use course::Percentiles;
 pub use error::{HistoryError, HistoryProblem};
 pub use format::{HistoryFormat, Told, detect, read};
-pub use history::{DeviceHistory, History, Percentiles};
+pub use history::{DeviceHistory, History};
 pub use reading::{Reading, Readings};

@@ -103,9 +103,42 @@ impl Reading {
         }
     }
 
+    /// What both kinds are together and what one of them is tell the other.
+    fn tell_rest(&mut self) {
+        let rest =
+            |all: Option<f64>, one: &mut Option<f64>, other: &mut Option<f64>| match (all, &one, &other) {
+                (Some(all), Some(known), None) => *other = Some((all - known).max(0.0)),
+                (Some(all), None, Some(known)) => *one = Some((all - known).max(0.0)),
+                _ => {}
+            };
+        rest(self.requests, &mut self.reads, &mut self.writes);
+        rest(self.moved_bytes, &mut self.read_bytes, &mut self.write_bytes);
+    }
+
     /// Whether it says what was moved.
     pub(crate) fn tells(&self) -> bool {
         self.iops().is_some() || self.bytes().is_some()
+    }
+}
+
+/// The times of a table whose rows do not tell what time they cover: it is that since the row before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowTimes {
+    before_s: Option<f64>,
+    now_s: Option<f64>,
+}
+
+impl RowTimes {
+    /// A row or a head of `at_s`; several may have one time.
+    pub(crate) fn at(&mut self, at_s: f64) {
+        if self.now_s != Some(at_s) {
+            (self.before_s, self.now_s) = (self.now_s, Some(at_s));
+        }
+    }
+
+    /// What the last row covers; none of the first.
+    pub(crate) fn covered_s(self) -> Option<f64> {
+        Some(self.now_s? - self.before_s?).filter(|it| *it > 0.0)
     }
 }
 
@@ -119,9 +152,25 @@ pub struct Readings {
 }
 
 impl Readings {
-    pub(crate) fn push(&mut self, host: &str, device: &str, reading: Reading) {
+    pub(crate) fn push(&mut self, host: &str, device: &str, mut reading: Reading) {
+        reading.tell_rest();
         if reading.tells() {
             self.by_device.entry((host.to_owned(), device.to_owned())).or_default().push(reading);
+        }
+    }
+
+    /// Gives what does not tell its time that of its successor, or of its predecessor: the first of a table has nothing before it.
+    pub(crate) fn infer_intervals(&mut self) {
+        for list in self.by_device.values_mut() {
+            let mut known = None;
+            for reading in list.iter_mut().rev() {
+                reading.interval_s = reading.interval_s.or(known);
+                known = reading.interval_s;
+            }
+            for reading in list {
+                reading.interval_s = reading.interval_s.or(known);
+                known = reading.interval_s;
+            }
         }
     }
 

@@ -368,7 +368,7 @@ fn windows_and_pcp_say_their_units() {
     assert_eq!(it.busy_pct.map(|it| it.max), Some(79.0));
     let time = PERFMON.replace("Avg. Disk sec/Read", "% Disk Time").replace("0.0021", "840.0");
     let it = device(&time, HistoryFormat::Perfmon, "0 C:");
-    assert_eq!((it.busy_pct, it.in_flight.map(|it| it.max)), (None, Some(8.4)));
+    assert_eq!((it.busy_pct.map(|it| it.max), it.in_flight), (Some(100.0), None));
     let printed =
         format!("\r\n{PERFMON}\r\nExiting, please wait...   \r\nThe command completed successfully.\r\n");
     assert_eq!(device(&printed, HistoryFormat::Perfmon, "0 C:").readings, 1);
@@ -440,6 +440,199 @@ fn what_is_wrong_is_told_with_its_line() {
         let error = read("file", text).expect_err(told).to_string();
         assert!(error.starts_with(told), "{error}\ninstead of {told}");
     }
+}
+
+/// A table of perfmon: the object's counters with the values of each row, by its time.
+fn perfmon(instance: &str, counters: &[&str], rows: &[(&str, &[f64])]) -> String {
+    let line = |first: &str, cells: Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|cell| format!(",\"{cell}\"")).collect();
+        format!("\"{first}\"{}\n", cells.concat())
+    };
+    let names = counters.iter().map(|name| format!("\\\\S\\PhysicalDisk({instance})\\{name}")).collect();
+    let mut text = line("(PDH-CSV 4.0) (UTC)(0)", names);
+    for (time, values) in rows {
+        text += &line(time, values.iter().map(f64::to_string).collect());
+    }
+    text
+}
+
+#[test]
+fn readings_of_unequal_length_weigh_by_their_time() {
+    use HistoryFormat::{IostatText, PcpCsv, Perfmon, SarText};
+    // 120 000 writes of 4 KiB in two minutes, and two hours without any.
+    let counter = |name: &str, unit: u64| {
+        let values = [(0u64, 0u64), (60, 60_000), (120, 120_000), (7320, 120_000)]
+            .map(|(at, count)| format!("[{},\"{}\"]", 1_714_989_600 + at, count * unit));
+        format!(
+            "{{\"metric\":{{\"__name__\":\"node_disk_{name}_total\",\"device\":\"sda\",\"instance\":\"n1\"}},\"values\":[{}]}}",
+            values.join(",")
+        )
+    };
+    let answer = format!(
+        "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{},{}]}}}}",
+        counter("writes_completed", 1),
+        counter("written_bytes", 4096)
+    );
+    let it = device(&answer, HistoryFormat::Prometheus, "sda");
+    assert_eq!(it.iops.map(|it| (it.mean * 10.0).round()), Some(164.0));
+    assert_eq!(it.written_bytes_per_day.map(|it| (it / 1e8).round()), Some(58.0));
+    // The same of those that tell the end of each row only.
+    let sar = "\
+Linux 5.4.0 (h) \t05/13/24 \t_x86_64_\t(4 CPU)
+
+00:00:00          DEV       tps     rkB/s     wkB/s     await
+00:01:00          sda   1000.00      0.00   4000.00      1.00
+00:02:00          sda   1000.00      0.00   4000.00      1.00
+02:02:00          sda      0.00      0.00      0.00      0.00
+";
+    let pmrep = "Time,\"disk.dev.write-sda\"\n2024-05-13 00:00:00,\n2024-05-13 00:01:00,1000\n2024-05-13 00:02:00,1000\n\
+                 2024-05-13 02:02:00,0\n";
+    let perfmon = perfmon(
+        "sda",
+        &["Disk Writes/sec"],
+        &[
+            ("05/13/2024 00:01:00", &[1000.0]),
+            ("05/13/2024 00:02:00", &[1000.0]),
+            ("05/13/2024 02:02:00", &[0.0]),
+        ],
+    );
+    let report = |time: &str, w: u32| format!("{time}\nDevice r/s rkB/s w/s wkB/s\nsda 0 0 {w} {w}\n\n");
+    let iostat = format!(
+        "Linux 5.4.0 (h) \t05/13/24 \t_x86_64_\t(4 CPU)\n\n{}{}{}{}",
+        report("05/13/24 00:00:00", 9),
+        report("05/13/24 00:01:00", 1000),
+        report("05/13/24 00:02:00", 1000),
+        report("05/13/24 02:02:00", 0)
+    );
+    for (text, format) in
+        [(sar, SarText), (pmrep, PcpCsv), (perfmon.as_str(), Perfmon), (iostat.as_str(), IostatText)]
+    {
+        let it = device(text, format, "sda");
+        let mean = it.iops.map(|it| (it.mean * 10.0).round());
+        assert_eq!(
+            (mean, it.days.map(|it| (it * 86_400.0).round())),
+            (Some(164.0), Some(7320.0)),
+            "{format:?}"
+        );
+    }
+}
+
+#[test]
+fn columns_of_windows_mean_the_same_in_any_order() {
+    let time = "05/06/2024 10:00:00";
+    for names in [["Avg. Disk Queue Length", "% Disk Time"], ["% Disk Time", "Avg. Disk Queue Length"]] {
+        let value = |name: &str| if name == "% Disk Time" { 100.0 } else { 4.0 };
+        let counters = ["Disk Reads/sec", names[0], names[1]];
+        let text = perfmon("0 C:", &counters, &[(time, &[100.0, value(names[0]), value(names[1])])]);
+        let it = device(&text, HistoryFormat::Perfmon, "0 C:");
+        assert_eq!((it.in_flight.map(|it| it.max), it.busy_pct.map(|it| it.max)), (Some(4.0), Some(100.0)));
+    }
+    let counters = ["Avg. Disk sec/Transfer", "Disk Bytes/sec", "Disk Transfers/sec", "Disk Reads/sec"];
+    let text = perfmon("0 C:", &counters, &[(time, &[0.003, 1_228_800.0, 150.0, 100.0])]);
+    let it = device(&text, HistoryFormat::Perfmon, "0 C:");
+    assert_eq!((it.mb_per_s.map(|it| it.max), it.request_ms.map(|it| it.max)), (Some(1.2288), Some(3.0)));
+    assert_eq!((it.iops.map(|it| it.max), it.read_pct.map(f64::round)), (Some(150.0), Some(67.0)));
+    let counters = [
+        "Avg. Disk Bytes/Read",
+        "Avg. Disk Bytes/Write",
+        "Avg. Disk Read Queue Length",
+        "Avg. Disk Write Queue Length",
+        "Disk Reads/sec",
+        "Disk Writes/sec",
+    ];
+    let text = perfmon("0 C:", &counters, &[(time, &[8192.0, 4096.0, 0.25, 0.5, 100.0, 50.0])]);
+    let it = device(&text, HistoryFormat::Perfmon, "0 C:");
+    assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+    assert_eq!(it.in_flight.map(|it| it.max), Some(0.75));
+    // The sum of all disks counts where none is told.
+    let text = perfmon("_Total", &["Disk Reads/sec"], &[(time, &[100.0])]);
+    assert_eq!(device(&text, HistoryFormat::Perfmon, "_Total").iops.map(|it| it.max), Some(100.0));
+    assert!(all(&text).1.contains("_Total is the sum of all disks"), "{}", all(&text).1);
+    // A spreadsheet wrote the day first.
+    let text = perfmon("0 C:", &["Disk Reads/sec"], &[("13/05/2024 10:00:15", &[100.0])]);
+    assert_eq!(device(&text, HistoryFormat::Perfmon, "0 C:").readings, 1);
+    let text = perfmon("0 C:", &["Disk Reads/sec"], &[("05/06/2024 10:00:15", &[100.0])]);
+    let day_first = Told { dates: Some(DateOrder::DayFirst), ..Told::default() };
+    let (_, readings) = raidlab_history::read("file", &text, day_first).expect("it is read");
+    let at_s = readings.by_device.values().next().and_then(|list| list[0].at_s);
+    assert_eq!((at_s, readings.notes.len()), (Some(1_717_581_615.0), 0));
+}
+
+#[test]
+fn counters_of_pmrep_are_no_rates() {
+    let rows = ["1000,500,8000,4000", "2000,1000,16000,8000", "4000,2000,32000,16000"];
+    let text = |units: &str, rows: &[&str]| {
+        let each = (0..).zip(rows).map(|(at, row)| format!("2024-05-06 10:00:{at}0,{row}\n"));
+        format!(
+            "Time,\"disk.dev.read-sda\",\"disk.dev.write-sda\",\"disk.dev.read_bytes-sda\",\"disk.dev.write_bytes-sda\"\n\
+             {units}{}",
+            each.collect::<String>()
+        )
+    };
+    let mean = |text: &str| {
+        let it = device(text, HistoryFormat::PcpCsv, "sda");
+        (it.readings, it.iops.map(|it| it.mean), it.mean_read_bytes)
+    };
+    let raw = text("", &rows);
+    assert_eq!(mean(&raw), (2, Some(225.0), Some(8192.0)));
+    assert!(all(&raw).1.contains("taken for counters (pmrep -r)"), "{}", all(&raw).1);
+    let two = text(",\"count\",\"count\",\"Kbyte\",\"Kbyte\"\n", &rows[..2]);
+    assert_eq!(mean(&two), (1, Some(150.0), Some(8192.0)));
+    // Rates that grow have nothing in their first row, or units of their own.
+    assert_eq!(mean(&text("", &[&[",,,"][..], &rows[..]].concat())).0, 3);
+}
+
+#[test]
+fn rows_of_sadf_may_hold_several_devices() {
+    let text = "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;await;%util[...]\n\
+                h;600;2024-05-13 00:10:01 UTC;sda;100.00;800.00;0.00;1.00;10.00;sdb;500.00;4000.00;0.00;1.00;50.00\n";
+    for (name, iops, busy) in [("sda", 100.0, 10.0), ("sdb", 500.0, 50.0)] {
+        let it = device(text, HistoryFormat::SadfDatabase, name);
+        assert_eq!((it.iops.map(|it| it.mean), it.busy_pct.map(|it| it.mean)), (Some(iops), Some(busy)));
+    }
+    let cut = read("file", &text.replace(";1.00;50.00", ";1.00")).expect_err("cut").to_string();
+    assert_eq!(cut, "file, line 2: 14 cells where the head has 9");
+}
+
+#[test]
+fn what_is_not_read_is_named() {
+    let rows = [
+        (
+            "Linux 5.4.0 (srv1) \t05/13/24 \t_x86_64_\t(4 CPU)\n\n12:00:01          tps      rtps      wtps   bread/s   bwrtn/s\n\
+             12:10:01       150.00    100.00     50.00   1600.00    800.00\n",
+            "file: this is text of sar without devices, which is not read",
+        ),
+        (
+            "<?xml version=\"1.0\"?>\n<sysstat\nxmlns=\"x\">\n",
+            "file: this is XML (sadf -x), which is not read",
+        ),
+        (
+            "<?xml version=\"1.0\"?>\n<svg width=\"1060\">\n<text>Linux 6.18 (vm)\n</text>\n",
+            "file: this is pictures (sadf -g), which is not read",
+        ),
+        (
+            "03:39:56 UTC; major; 7; minor; 0; DEV; loop0; tps; 2015406; 2015406;\n",
+            "file: this is raw counters (sadf -r), which is not read",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[{\"metric\":{},\"value\":[1,\"2\"]}]}}",
+            "file: this answers what the counters were at one moment, and rates need a range",
+        ),
+    ];
+    for (text, told) in rows {
+        let error = read("file", text).expect_err(told).to_string();
+        assert!(error.starts_with(told), "{error}");
+    }
+}
+
+/// Devices of one name in two hosts.
+#[test]
+fn what_is_left_out_is_named_with_its_host() {
+    let other = IOSTAT_EL7.replace("(db1)", "(db2)");
+    let (_, mut readings) = read("a", IOSTAT_EL7).expect("it is read");
+    readings.merge(read("b", &other).expect("it is read").1);
+    let notes = History::of(&[], &readings, &[]).notes.join("; ");
+    assert!(notes.contains("of their host: db1 dm-0, sda1; db2 dm-0, sda1 (--device"), "{notes}");
 }
 
 proptest! {

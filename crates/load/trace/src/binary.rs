@@ -22,7 +22,7 @@ const MAGIC: u32 = 0x6561_7400;
 const ORACLE_BYTES: usize = 24;
 
 /// What happened, by the letters of blkparse.
-const ACTIONS: [(u32, char); 3] = [(1, 'Q'), (7, 'D'), (8, 'C')];
+const ACTIONS: [(u32, char); 4] = [(1, 'Q'), (6, 'R'), (7, 'D'), (8, 'C')];
 /// Kinds of requests, as bits of the upper half of an action.
 const WRITE: u32 = 1 << 1;
 const FLUSH: u32 = 1 << 2;

@@ -3,12 +3,13 @@
 //! A request is told when all that began before it have ended, so that they come in the order of their times, with response times. One
 //! that does not end is told without one when [`PENDING_MAX`] others wait for it.
 //!
-//! Lines that are no such event are left out; so are ends without a beginning.
+//! Lines that are no such event are left out; so are ends without a beginning. A request that was requeued and is handed to the device again
+//! is the same one.
 
 use crate::fields::decimal_ns;
 use crate::format::{blkparse, perf};
 use crate::record::{TraceKind, TraceRecord};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Requests that wait at most.
 const PENDING_MAX: usize = 1 << 16;
@@ -31,16 +32,36 @@ pub struct EventPairs {
     /// Requests that have left so far: the number of the first one pending.
     left: u64,
     open: BTreeMap<Key, u64>,
+    /// Open ones that the device gave back.
+    requeued: BTreeSet<Key>,
+}
+
+/// What an event tells of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Begins,
+    Ends,
+    IsRequeued,
 }
 
 impl EventPairs {
     /// Takes in a line. Hands each request that is complete by it to `take`, with the name of its device.
     pub fn line(&mut self, text: &str, take: &mut dyn FnMut((&TraceRecord, &str))) {
-        let Some((is_start, time_ns, device, requests)) = event(text) else { return };
+        let Some((step, time_ns, device, requests)) = event(text) else { return };
         for (kind, offset_bytes, length_bytes) in requests {
             let Some(device) = self.device(device) else { continue };
             let key = (device, kind, offset_bytes);
-            if is_start {
+            if step == Step::IsRequeued {
+                if self.open.contains_key(&key) {
+                    self.requeued.insert(key);
+                }
+                continue;
+            }
+            let was_requeued = self.requeued.remove(&key);
+            if step == Step::Begins {
+                if was_requeued {
+                    continue;
+                }
                 let record =
                     TraceRecord { time_ns, device, kind, offset_bytes, length_bytes, response_ns: None };
                 self.open.insert(key, self.left + self.pending.len() as u64);
@@ -62,6 +83,7 @@ impl EventPairs {
     pub fn pause(&mut self, take: &mut dyn FnMut((&TraceRecord, &str))) {
         self.pending.retain(|it| it.has_ended);
         self.open.clear();
+        self.requeued.clear();
         while !self.pending.is_empty() {
             self.hand_out(take);
         }
@@ -83,13 +105,14 @@ impl EventPairs {
     }
 }
 
-/// What an event says: whether it is a beginning, its time, its device, and what is asked for.
+/// What an event says: its step, its time, its device, and what is asked for.
 #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
-fn event(text: &str) -> Option<(bool, u64, &str, Vec<(TraceKind, u64, u64)>)> {
+fn event(text: &str) -> Option<(Step, u64, &str, Vec<(TraceKind, u64, u64)>)> {
     let (time, event, rest) = perf::parts(text)?;
-    let is_start = match event {
-        "block_rq_issue" | "block_bio_queue" => true,
-        "block_rq_complete" | "block_bio_complete" => false,
+    let step = match event {
+        "block_rq_issue" | "block_bio_queue" => Step::Begins,
+        "block_rq_complete" | "block_bio_complete" => Step::Ends,
+        perf::REQUEUE => Step::IsRequeued,
         _ => return None,
     };
     let time_ns = decimal_ns("the time", time, 9).ok()?;
@@ -98,7 +121,7 @@ fn event(text: &str) -> Option<(bool, u64, &str, Vec<(TraceKind, u64, u64)>)> {
     let flush = (flushes && moves.is_none()).then_some((TraceKind::Flush, 0, 0));
     // A flush in front of a write ends with it, and is not told apart.
     let fits = |(_, offset, length): &(TraceKind, u64, u64)| offset.checked_add(*length).is_some();
-    Some((is_start, time_ns, device, flush.into_iter().chain(moves).filter(fits).collect()))
+    Some((step, time_ns, device, flush.into_iter().chain(moves).filter(fits).collect()))
 }
 
 #[cfg(test)]
@@ -132,6 +155,20 @@ mod tests {
             [(first, 4096, Some(9000), "8,0".to_owned()), (second, 8192, Some(1000), "8,0".to_owned())];
         assert_eq!(told(&lines[..5]), []);
         assert_eq!(told(&lines), expected);
+    }
+
+    #[test]
+    fn a_requeued_request_is_one() {
+        let lines = [
+            "x-1 [0] 1.0: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]",
+            "x-1 [0] 1.1: block_rq_requeue: 8,0 R () 8 + 8 [0]",
+            "x-1 [0] 1.2: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]",
+            "x-1 [0] 1.3: block_rq_complete: 8,0 R () 8 + 8 [0]",
+            "x-1 [0] 2.0: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]",
+            "x-1 [0] 2.1: block_rq_complete: 8,0 R () 8 + 8 [0]",
+        ];
+        let told: Vec<_> = told(&lines).into_iter().map(|it| (it.0, it.2)).collect();
+        assert_eq!(told, [(1_000_000_000, Some(300_000_000)), (2_000_000_000, Some(100_000_000))]);
     }
 
     #[test]

@@ -4,13 +4,14 @@
 //! (files opened, plugs, statistics at the end) return nothing. It keeps state between lines: device numbers, waits,
 //! the version in an iolog's head.
 //!
-//! Invariant: its memory grows with the devices only.
+//! Invariant: its memory grows with the devices, and with requests that were requeued and not issued again yet.
 
 use crate::error::LineProblem;
 use crate::fields::decimal_ns;
 use crate::format;
+use crate::format::blkparse::Request;
 use crate::record::{BlkAction, TimeUnit, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to take of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct TraceParser {
     event: Option<String>,
     /// Lines of other events of requests: of blkparse, by the letter of their action.
     other_actions: [u64; 3],
+    /// Requests that the device gave back, by device, kind and place: they come once more.
+    requeued: BTreeSet<(String, TraceKind, u64)>,
 }
 
 /// A request as a format's own file makes it of a line.
@@ -96,6 +99,7 @@ impl TraceParser {
             has_whole_times: true,
             event: None,
             other_actions: [0; 3],
+            requeued: BTreeSet::new(),
         }
     }
 
@@ -254,6 +258,20 @@ impl TraceParser {
         }
     }
 
+    /// Notes that the device gave `request` back.
+    pub(crate) fn requeue(&mut self, device: &str, request: &Request) {
+        self.requeued.insert(place_of(device, request));
+    }
+
+    pub(crate) fn has_requeued(&self) -> bool {
+        !self.requeued.is_empty()
+    }
+
+    /// Whether `request` is one that was given back and comes once more; it is, once.
+    pub(crate) fn take_requeued(&mut self, device: &str, request: &Request) -> bool {
+        self.has_requeued() && self.requeued.remove(&place_of(device, request))
+    }
+
     /// Whether `event` is the one that counts: the first that is seen.
     pub(crate) fn is_event(&mut self, event: &str) -> bool {
         self.event.get_or_insert_with(|| event.to_owned()) == event
@@ -280,6 +298,11 @@ impl TraceParser {
     pub(crate) fn is_first_line(&mut self) -> bool {
         !std::mem::replace(&mut self.has_begun, true)
     }
+}
+
+fn place_of(device: &str, request: &Request) -> (String, TraceKind, u64) {
+    let (kind, offset_bytes, _) = request.moves.unwrap_or((TraceKind::Flush, 0, 0));
+    (device.to_owned(), kind, offset_bytes)
 }
 
 fn counted(count: u64, one: &str, several: &str) -> String {

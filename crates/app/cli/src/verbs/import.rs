@@ -12,11 +12,11 @@ pub(crate) use runs::foreign_runs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
 use crate::schema::Form;
+use crate::whole_file::{cannot_write, check_free_for, write_whole};
 use raidlab_jobs::{Import, ImportError, Step, Surroundings, import_fio, import_icf};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::read_foreign_text;
 use serde::Serialize;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab import`.
@@ -194,19 +194,14 @@ fn file_text(step: &Step, notes: &[String]) -> String {
     lines.join("\n")
 }
 
-/// Writes a file for each step; none that is there already is written over.
+/// Writes a file for each step; none, where one of them is somebody's.
 fn write_all(folder: &Path, import: &Import) -> Result<(), Failure> {
-    let failed = |path: &Path, error: std::io::Error| {
-        Failure::input(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
-    };
-    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    for step in &import.steps {
-        let path = path_of(folder, step);
-        let text = file_text(step, &import.notes);
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
-        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| failed(&path, error))?;
-    }
-    Ok(())
+    let cannot = |error| cannot_write(folder, error);
+    let files: Vec<(PathBuf, String)> =
+        import.steps.iter().map(|step| (path_of(folder, step), file_text(step, &import.notes))).collect();
+    files.iter().try_for_each(|(path, text)| check_free_for(path, text.as_bytes()))?;
+    std::fs::create_dir_all(folder).map_err(cannot)?;
+    files.iter().try_for_each(|(path, text)| write_whole(path, text))
 }
 
 /// The form of the answer of `fio` and `icf`.

@@ -20,7 +20,8 @@ fn import_makes_workload_files_that_run() {
     let ran = bench.done(&run);
     let parts = ran.json()["runs"][0]["parts"].as_array().expect("parts have figures").clone();
     assert_eq!(parts.iter().map(|part| part["name"].as_str()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
-    bench.run(&["import", "fio", "job.fio", "-o", "made"]).assert(2, &["cannot write"]);
+    // The same once more destroys nothing.
+    bench.done(&["import", "fio", "job.fio", "-o", "made"]);
     bench.write("bad.fio", "[a]\nrw=read\nzonemode=zbd\n");
     bench.run(&["import", "fio", "bad.fio"]).assert(2, &["bad.fio:3: zonemode has no counterpart here"]);
 }
@@ -64,7 +65,7 @@ fn traces_are_imported_and_written_for_fio() {
     ]);
     bench
         .run(&["import", "trace", "web.spc", "-o", "web.parquet"])
-        .assert(2, &["remove it, or name another"]);
+        .assert(2, &["web.parquet is there already", "--overwrite"]);
     let json =
         bench.run(&["import", "trace", "web.spc", "--format", "spc", "--device", "asu0", "--json"]).json();
     assert_eq!((&json["format"], &json["summary"]["span_ns"]), (&"spc".into(), &500_000_000.into()));
@@ -233,4 +234,26 @@ fn a_trace_with_one_discard_is_simulated_and_planned() {
     let best = &plan.json()["top"][0];
     assert_eq!(best["drive_condition"], "sequential, 100 % full");
     assert!(best["trims"].as_str().is_some_and(|told| !told.is_empty()), "{best}");
+}
+
+/// One rule for all that imports write: what is somebody's is replaced where `--overwrite` says so.
+#[test]
+fn outputs_of_imports_replace_files_only_if_asked() {
+    let bench = Bench::new();
+    bench.write("a.spc", "0,20941264,8192,W,0.551706\n");
+    bench.write("a.fio", "[a]\nrw=read\nsize=1m\n");
+    bench.write("iostat.json", include_str!("../../../../load/history/tests/data/iostat.json"));
+    let kinds: [(&[&str], &str); 3] = [
+        (&["import", "trace", "a.spc", "-o", "t.parquet"], "t.parquet"),
+        (&["import", "fio", "a.fio", "-o", "out"], "out/a.toml"),
+        (&["import", "history", "iostat.json", "-o", "h.toml"], "h.toml"),
+    ];
+    for (args, written) in kinds {
+        bench.done(args);
+        bench.write(written, "mine");
+        bench.run(args).assert(2, &[&format!("{written} is there already"), "--overwrite"]);
+        assert_eq!(bench.read(written), "mine");
+        bench.done(&[args, &["--overwrite"]].concat());
+        assert_ne!(std::fs::read(bench.path().join(written)).expect("it is there"), b"mine");
+    }
 }

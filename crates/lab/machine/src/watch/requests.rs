@@ -104,10 +104,11 @@ impl RequestWatch {
         set("tracing_on", "0")?;
         set("buffer_size_kb", BUFFER_KIB)?;
         set("trace_clock", "mono")?;
-        for (has_queues, events) in [
-            (true, ["block_rq_issue", "block_rq_complete"]),
-            (false, ["block_bio_queue", "block_bio_complete"]),
-        ] {
+        let kinds: [(bool, &[&str]); 2] = [
+            (true, &["block_rq_issue", "block_rq_requeue", "block_rq_complete"]),
+            (false, &["block_bio_queue", "block_bio_complete"]),
+        ];
+        for (has_queues, events) in kinds {
             let of_kind = targets.iter().filter(|target| target.has_queues == has_queues);
             let filter: Vec<String> =
                 of_kind.map(|target| format!("dev == {}", dev_t(target.disk))).collect();
@@ -267,7 +268,7 @@ mod tests {
     fn requests_of_the_targets_are_told_and_the_instance_is_set_up() {
         let place = tempfile::tempdir().expect("a folder");
         let instance = place.path().join(format!("instances/raidlab-{}", std::process::id()));
-        for event in ["block_rq_issue", "block_rq_complete"] {
+        for event in ["block_rq_issue", "block_rq_requeue", "block_rq_complete"] {
             fs::create_dir_all(instance.join("events/block").join(event)).expect("folders");
         }
         let text = "CPU:1 [LOST 7 EVENTS]\n\

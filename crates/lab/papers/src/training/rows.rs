@@ -37,6 +37,9 @@ const OVER_NETWORK: &str = "NVMe";
 /// How far the rate in bytes may be off that in samples.
 const RATES_OFF_MAX: f64 = 0.1;
 
+/// How many times the rate in samples may be off that of batches computed, either way: the first and last batches weigh.
+const COMPUTED_OFF_MAX: f64 = 2.0;
+
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingRow {
@@ -129,8 +132,8 @@ fn read_row(
             }
         }
     };
-    let [accelerators, hosts, read_threads, batch] =
-        ["accelerators", "hosts", "read_threads", "batch"].map(|column| number(column, 1.0) as u32);
+    const COUNTS: [&str; 4] = ["accelerators", "hosts", "read_threads", "batch"];
+    let [accelerators, hosts, read_threads, batch] = COUNTS.map(|column| number(column, 1.0) as u32);
     let tiny = 1e-9;
     let samples_per_s = number("samples_per_s", 0.0);
     let row = TrainingRow {
@@ -155,6 +158,17 @@ fn read_row(
         au_pct: number("au_pct", tiny),
         mib_per_s: number("mb_per_s", tiny),
     };
+    for column in
+        COUNTS.into_iter().filter(|column| text(column).parse::<f64>().is_ok_and(|it| it.fract() > 0.0))
+    {
+        problem(column, "is no whole number");
+    }
+    if row.drives.is_empty() && !row.is_parallel() {
+        problem("drives", "is empty but needed");
+    }
+    if row.sample_bytes_stdev > row.sample_bytes {
+        problem("sample_bytes_stdev", "is above the mean, sample_bytes");
+    }
     if let Some(why) = row.attached_complaint() {
         problem("attached", why);
     }
@@ -162,12 +176,28 @@ fn read_row(
         problem("au_pct", "is above 100 percent");
     }
     let by_samples = samples_per_s * row.sample_bytes / f64::from(1 << 20);
-    if by_samples > 0.0 && (row.mib_per_s / by_samples - 1.0).abs() > RATES_OFF_MAX {
+    // What is no number is told once.
+    let is_told = |column: &str| text(column).parse::<f64>().is_ok_and(|it| it > 0.0);
+    if is_told("samples_per_s")
+        && is_told("mb_per_s")
+        && is_told("sample_bytes")
+        && (row.mib_per_s / by_samples - 1.0).abs() > RATES_OFF_MAX
+    {
         let why = format!(
             "is no rate of {samples_per_s} samples/s of {} bytes, which is {by_samples:.1}",
             row.sample_bytes
         );
         problem("mb_per_s", &why);
+    }
+    let computed = f64::from(accelerators) * f64::from(batch) / row.compute_s * row.au_pct / 100.0;
+    let is_whole =
+        ["accelerators", "batch", "compute_s_per_batch", "au_pct", "samples_per_s"].into_iter().all(is_told);
+    if is_whole && !(1.0 / COMPUTED_OFF_MAX..=COMPUTED_OFF_MAX).contains(&(computed / samples_per_s)) {
+        let why = format!(
+            "is no rate of {accelerators} accelerators that compute batches of {batch} in {} s at AU {} %, which is {computed:.1}",
+            row.compute_s, row.au_pct
+        );
+        problem("samples_per_s", &why);
     }
     if row.id.is_empty() {
         problem("id", "is empty but needed");

@@ -69,6 +69,10 @@ fn what_is_wrong_with_a_file_is_told_by_line_and_column() {
             "line 2, row 'mlperf.1-client-intel-nvme-tcp-dpu.cosmoflow.a100.n40', column au_pct: '170.4' is above 100",
         ),
         (",13736,", ",23736,", "column mb_per_s: '23736' is no rate of 5092.3 samples/s"),
+        (",40,1,4,", ",40.5,1,4,", "column accelerators: '40.5' is no whole number"),
+        (",954737,1,1,", ",954737,1,7000,", "column samples_per_s: '5092.3' is no rate of 40 accelerators"),
+        (",71311,", ",7131100,", "column sample_bytes_stdev: '7131100' is above the mean"),
+        (",16 x 3.2 TB NVMe,", ",,", "column drives: '' is empty but needed"),
         (
             "4 x 100 Gb/s",
             "1 x 25 Gb",

@@ -179,7 +179,7 @@ fn document(root: &Value) -> Result<ForeignResults, ForeignError> {
                 .push(format!("{} ended with error {error}: its figures are those until then", run.workload));
         }
         // raidlab writes when a run began, fio when it printed.
-        let before_ms = if is_ours { 0 } else { run.cost.wall_ns / 1_000_000 };
+        let before_ms = if is_ours { 0 } else { (number(job, "elapsed") * 1e3) as u64 };
         runs.push(ForeignRun { started_at_unix_ms: ended_ms.map(|ms| ms.saturating_sub(before_ms)), run });
     }
     let title = runs.first().map_or_else(String::new, |first| first.run.workload.clone());
@@ -416,7 +416,9 @@ impl<'a> Job<'a> {
     }
 
     fn set_cost(&self, run: &mut RunResult) {
-        run.cost.wall_ns = (number(self.json, "elapsed") * 1e9) as u64;
+        // What fio calls elapsed is the whole invocation's time, of jobs that waited for others as well.
+        let is_own = self.program.starts_with("raidlab-");
+        run.cost.wall_ns = if is_own { (number(self.json, "elapsed") * 1e9) as u64 } else { run.window_ns };
         let cpu_pct = number(self.json, "usr_cpu") + number(self.json, "sys_cpu");
         let busy_ns = cpu_pct / 100.0 * number(self.json, "job_runtime") * 1e6;
         let requests = run.ops.total.requests;

@@ -69,7 +69,13 @@ pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
     while let Some(line) = lines.next() {
         let mut value = || lines.next_if(|next| !next.starts_with('\'')).unwrap_or("").to_owned();
         if line.starts_with("'Test Type") {
-            title = value().split_once(by.0).map_or_else(String::new, |(_, title)| title.trim().to_owned());
+            // Of files that were put together, each has a version and times of its own.
+            (version, stamp, spec) = (String::new(), None, Spec::default());
+            let own = value();
+            let own = own.split_once(by.0).map_or("", |(_, title)| title.trim());
+            if runs.is_empty() {
+                own.clone_into(&mut title);
+            }
         } else if line.starts_with("'Version") {
             version = value();
         } else if line.starts_with("'Time Stamp") {
@@ -90,6 +96,9 @@ pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
             let is_one = of_all.len() == 1;
             for rows in of_all {
                 let mut run = rows.run(&spec);
+                let program = format!("Iometer {version}").trim_end().to_owned();
+                run.target = target_of(&run.target, &program);
+                run.settings.insert("measured by".into(), program);
                 // Each of several says whose it is.
                 let name = rows.text(rows.all(), &["Access Specification Name"]);
                 if let Some(name) = name.filter(|name| !is_one && **name != spec.name) {
@@ -103,14 +112,8 @@ pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
             }
         }
     }
-    let program = format!("Iometer {version}").trim_end().to_owned();
-    for ForeignRun { run, .. } in &mut runs {
-        run.target = target_of(&run.target, &program);
-        run.settings.insert("measured by".into(), program.clone());
-    }
-    if runs.is_empty() {
-        return Err(ForeignError::Empty);
-    }
+    let Some(first) = runs.first() else { return Err(ForeignError::Empty) };
+    let program = first.run.settings.get("measured by").cloned().unwrap_or_default();
     Ok(ForeignResults { program, title, runs, notes: Vec::new() })
 }
 

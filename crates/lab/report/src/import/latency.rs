@@ -87,18 +87,26 @@ fn class(head: &Head, line: &str) -> Option<(f64, u64)> {
     }
 }
 
+/// Whose requests a table is of, where it tells.
+#[derive(Clone, Debug, Default)]
+struct Traced {
+    disk: String,
+    /// What kind they are, as the kernel flags them (`biolatency -F`).
+    flags: String,
+}
+
 /// A run of a table: the ends of its classes in nanoseconds, with their requests.
-fn run_of(name: &str, classes: &BTreeMap<u64, u64>, program: &str) -> Option<RunResult> {
+fn run_of(of: &Traced, classes: &BTreeMap<u64, u64>, program: &str) -> Option<RunResult> {
     let requests: u64 = classes.values().sum();
     if requests == 0 {
         return None;
     }
-    let mut run = RunResult::unmeasured(
-        World::Measured,
-        target_of(name, program),
-        "traced requests".into(),
-        Metric::Iops,
-    );
+    let workload = match of.flags.as_str() {
+        "" => "traced requests".to_owned(),
+        flags => format!("traced requests, {flags}"),
+    };
+    let target = target_of(&of.disk, program);
+    let mut run = RunResult::unmeasured(World::Measured, target, workload, Metric::Iops);
     run.ops.total.requests = requests;
     let classes: Vec<(u64, u64)> = classes.iter().map(|(end, requests)| (*end, *requests)).collect();
     set_classes(&mut run.ops.total, &classes);
@@ -113,28 +121,29 @@ fn run_of(name: &str, classes: &BTreeMap<u64, u64>, program: &str) -> Option<Run
 pub fn latency_tables(text: &str) -> Result<ForeignResults, ForeignError> {
     let mut runs = Vec::new();
     let mut snooped = Snooped::default();
-    let (mut head, mut name, mut classes) = (None, String::new(), BTreeMap::new());
-    let mut end_table = |name: &str, classes: &mut BTreeMap<u64, u64>| {
-        let run = run_of(name, &std::mem::take(classes), "biolatency");
+    let (mut head, mut traced, mut classes) = (None, Traced::default(), BTreeMap::new());
+    let mut end_table = |of: &Traced, classes: &mut BTreeMap<u64, u64>| {
+        let run = run_of(of, &std::mem::take(classes), "biolatency");
         runs.extend(run.map(|mut run| {
-            run.settings.insert("lacks".into(), HISTOGRAM_LACKS.into());
+            let kinds = if of.flags.is_empty() { "kinds and lengths" } else { "lengths" };
+            run.settings.insert("lacks".into(), HISTOGRAM_LACKS.replace("kinds and lengths", kinds));
             run
         }));
     };
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(found) = Head::of(line) {
-            end_table(&name, &mut classes);
+            end_table(&traced, &mut classes);
             if let Head::Bpftrace(_, key) = &found {
-                name.clone_from(key);
+                traced.disk.clone_from(key);
             }
             head = Some(found);
             continue;
         }
-        if let Some((_, told)) =
-            line.split_once(" = ").filter(|(what, _)| ["disk", "flags"].contains(&what.trim()))
-        {
-            end_table(&name, &mut classes);
-            told.trim().trim_start_matches("b'").trim_matches('\'').clone_into(&mut name);
+        let told = line.split_once(" = ").map(|(what, told)| (what.trim(), told.trim()));
+        if let Some((what @ ("disk" | "flags"), told)) = told {
+            end_table(&traced, &mut classes);
+            let place = if what == "disk" { &mut traced.disk } else { &mut traced.flags };
+            told.trim_start_matches("b'").trim_matches('\'').clone_into(place);
             continue;
         }
         match &head {
@@ -149,7 +158,7 @@ pub fn latency_tables(text: &str) -> Result<ForeignResults, ForeignError> {
             _ => {}
         }
     }
-    end_table(&name, &mut classes);
+    end_table(&traced, &mut classes);
     runs.extend(snooped.runs());
     if runs.is_empty() {
         return Err(ForeignError::Empty);
@@ -195,7 +204,8 @@ impl Snooped {
             for ms in &latencies {
                 *classes.entry(ms.saturating_mul(1_000_000)).or_insert(0) += 1;
             }
-            let mut run = run_of(&disk, &classes, "biosnoop")?;
+            let traced = Traced { disk, flags: String::new() };
+            let mut run = run_of(&traced, &classes, "biosnoop")?;
             let total = &mut run.ops.total;
             let count = latencies.len() as f64;
             total.lat_ns_mean = latencies.iter().map(|ms| *ms as f64).sum::<f64>() / count * 1e6;
@@ -205,7 +215,7 @@ impl Snooped {
                 total.iops = Iops(count * 1000.0 / window_ms as f64);
                 run.window_ns = window_ms.saturating_mul(1_000_000);
             }
-            let lacks = if disk.is_empty() { "; which disk it was" } else { "" };
+            let lacks = if traced.disk.is_empty() { "; which disk it was" } else { "" };
             run.settings.insert("lacks".into(), [SNOOPED_LACKS, lacks].concat());
             Some(run)
         })
@@ -249,6 +259,17 @@ mod tests {
         let it = run(BPFTRACE);
         let curve: Vec<(f64, u64)> = it.ops.total.lat_curve.iter().map(|it| (it.pct, it.lat_ns)).collect();
         assert_eq!(curve, [(5.0, 512_000), (30.0, 1_024_000), (100.0, 2_048_000)]);
+    }
+
+    #[test]
+    fn flags_are_kinds_of_requests_and_no_devices() {
+        let table = &BCC[BCC.find("     usecs").unwrap()..];
+        let text = format!("flags = Read\n{table}\nflags = Sync-Write\n{table}");
+        let runs = latency_tables(&text).expect("it is one").runs;
+        let told: Vec<_> = runs.iter().map(|it| (it.run.target.as_str(), it.run.workload.as_str())).collect();
+        let target = "storage (biolatency)";
+        assert_eq!(told, [(target, "traced requests, Read"), (target, "traced requests, Sync-Write")]);
+        assert!(!runs[0].run.settings["lacks"].contains("kinds"), "{}", runs[0].run.settings["lacks"]);
     }
 
     #[test]

@@ -156,6 +156,8 @@ fn a_run_of_fio_has_what_the_file_has_and_says_what_it_lacks() {
     );
     assert_eq!((run.lines[0].bytes, run.lines[0].read_pct, run.lines[0].random_pct), (4096, 100, 100));
     assert_eq!(run.ops.total.split, None, "fio's parts are other parts");
+    // fio's elapsed is that of all jobs, of those before it as well.
+    assert_eq!(run.cost.wall_ns, 1_001_000_000);
     // 40 % of a second for a thousand requests.
     assert_eq!(run.cost.cpu_ns_per_io, Some(400_000.0));
     let lacks = &run.settings["lacks"];
@@ -407,6 +409,9 @@ const IOMETER_2006: &str = "'Test Type,Test Description\r\n0,old\r\n'Version\r\n
 
 #[test]
 fn columns_are_found_in_the_order_of_any_version() {
+    let both = iometer(&format!("{IOMETER_2006}{}", IOMETER_2006.replace("2006.07.27", "1.1.0"))).unwrap();
+    let programs: Vec<&str> = both.runs.iter().map(|it| it.run.settings["measured by"].as_str()).collect();
+    assert_eq!(programs, ["Iometer 2006.07.27", "Iometer 1.1.0"], "files that were put together");
     let found = iometer(IOMETER_2006).unwrap();
     let ForeignRun { run, started_at_unix_ms } = &found.runs[0];
     assert_eq!(

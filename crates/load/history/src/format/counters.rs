@@ -9,14 +9,14 @@
 use super::Located;
 use super::iostat::no_number;
 use crate::cells::{cells, number, shown};
-use crate::clock::seconds;
+use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
 use crate::reading::{Figure, Reading, Readings};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Values of counters by time, in seconds.
-type Snapshots = BTreeMap<u64, BTreeMap<Figure, f64>>;
+pub(super) type Snapshots = BTreeMap<u64, BTreeMap<Figure, f64>>;
 
 fn of_node_exporter(name: &str) -> Option<(Figure, f64)> {
     const SECTOR: f64 = 512.0;
@@ -38,7 +38,7 @@ fn of_node_exporter(name: &str) -> Option<(Figure, f64)> {
 }
 
 /// Adds the rates between neighbours of `snapshots`.
-fn push_rates(readings: &mut Readings, host: &str, device: &str, snapshots: &Snapshots) {
+pub(super) fn push_rates(readings: &mut Readings, host: &str, device: &str, snapshots: &Snapshots) {
     for ((before_s, before), (after_s, after)) in snapshots.iter().zip(snapshots.iter().skip(1)) {
         let interval_s = (after_s - before_s) as f64;
         let mut reading =
@@ -71,6 +71,9 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
         return Err((None, HistoryProblem::Refused(said.chars().take(200).collect())));
     }
     let data = value.get("data").unwrap_or(&value);
+    if data.get("resultType").and_then(Value::as_str) == Some("vector") {
+        return Err((None, HistoryProblem::Instant));
+    }
     let result = data.get("result").and_then(Value::as_array);
     let result = result.ok_or((None, HistoryProblem::Missing("list of series (data, result)")))?;
     // By machine (its instance, and its other labels), device, and the job that asked it.
@@ -148,7 +151,7 @@ pub(super) fn is_pg_head(text: &str) -> bool {
     pg_head(text).is_some()
 }
 
-pub(super) fn pg_stat_io(text: &str) -> Result<Readings, Located> {
+pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Located> {
     const TIMES: [&str; 6] = ["now", "time", "ts", "timestamp", "at", "sampled_at"];
     let (start, by) = pg_head(text).ok_or((None, HistoryProblem::Missing("head")))?;
     let trimmed =
@@ -179,8 +182,9 @@ pub(super) fn pg_stat_io(text: &str) -> Result<Readings, Located> {
         if row.len() != head.len() {
             return Err((line_number, HistoryProblem::Cells { found: row.len(), expected: head.len() }));
         }
-        let at_s = seconds(&row[at]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[at]))))?;
-        resets = resets.or_else(|| reset.and_then(|reset| seconds(&row[reset])));
+        let at_s = seconds_in(&row[at], order)
+            .ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[at]))))?;
+        resets = resets.or_else(|| reset.and_then(|reset| seconds_in(&row[reset], order)));
         let value = |place: usize| match row[place].as_str() {
             "" => Ok(0.0),
             text => number(text).ok_or_else(|| no_number(line_number, &head[place], text)),

@@ -10,7 +10,7 @@ use super::{Located, Told};
 use crate::cells::{number, shown};
 use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
-use crate::reading::{Figure, Reading, Readings};
+use crate::reading::{Figure, Reading, Readings, RowTimes};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -124,11 +124,16 @@ pub(super) fn json(text: &str, order: DateOrder, told: Told) -> Result<Readings,
     let (value, mut reports) = (parsed(text)?, Reports::new(Readings::default(), told));
     for (host, of_host) in hosts(&value)? {
         reports.start();
+        let mut times = RowTimes::default();
         for report in list(of_host, "statistics") {
             let at_s =
                 report.get("timestamp").and_then(Value::as_str).and_then(|text| seconds_in(text, order));
+            let interval_s = at_s.and_then(|at_s| {
+                times.at(at_s);
+                times.covered_s()
+            });
             for (device, reading) in devices(report, "disk_device") {
-                reports.push(host, device, Reading { at_s, ..reading });
+                reports.push(host, device, Reading { at_s, interval_s, ..reading });
             }
         }
     }
@@ -176,7 +181,8 @@ pub(super) fn row(head: &[&str], words: &[&str], line: Option<u64>) -> Result<Ve
 
 pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {
     let (mut reports, mut host) = (Reports::new(Readings::default(), told), "host".to_owned());
-    let (mut head, mut at_s): (Vec<&str>, Option<f64>) = (Vec::new(), None);
+    let (mut head, mut at_s, mut times): (Vec<&str>, Option<f64>, RowTimes) =
+        (Vec::new(), None, RowTimes::default());
     // A report may have several tables of the same devices.
     let mut report: BTreeMap<String, Reading> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
@@ -195,13 +201,16 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
             flush(&mut reports, &host, &mut report);
         }
         if is_banner {
-            at_s = None;
+            (at_s, times) = (None, RowTimes::default());
             reports.start();
             if let Some((_, rest)) = line.split_once(" (") {
                 rest.split(')').next().unwrap_or("host").clone_into(&mut host);
             }
         }
         at_s = time.or(at_s);
+        if let Some(at_s) = time {
+            times.at(at_s);
+        }
         if head.is_empty() {
             continue;
         }
@@ -214,7 +223,11 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
         if is_next {
             flush(&mut reports, &host, &mut report);
         }
-        let reading = report.entry(device.to_owned()).or_insert(Reading { at_s, ..Reading::default() });
+        let reading = report.entry(device.to_owned()).or_insert(Reading {
+            at_s,
+            interval_s: times.covered_s(),
+            ..Reading::default()
+        });
         for (figure, value) in figures {
             reading.set(figure, value);
         }

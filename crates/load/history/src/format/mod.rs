@@ -151,28 +151,32 @@ fn date_order(text: &str, told: Told) -> Result<(DateOrder, Option<String>), Loc
 /// [`HistoryError`] names the line, where there is one, and what is wrong.
 pub fn read(file: &str, text: &str, told: Told) -> Result<(HistoryFormat, Readings), HistoryError> {
     let wrong = |(line, problem): Located| HistoryError { file: file.to_owned(), line, problem };
-    let format = detect(text).ok_or_else(|| wrong((None, HistoryProblem::UnknownFormat)))?;
+    let unknown = || sar::other_form(text).map_or(HistoryProblem::UnknownFormat, HistoryProblem::OtherForm);
+    let format = detect(text).ok_or_else(|| wrong((None, unknown())))?;
     let text = text.trim_start_matches('\u{feff}');
-    // Others have dates of one kind everywhere.
-    let is_local =
-        [HistoryFormat::IostatJson, HistoryFormat::IostatText, HistoryFormat::SarText].contains(&format);
-    let (order, guessed) =
-        if is_local { date_order(text, told).map_err(wrong)? } else { (DateOrder::default(), None) };
+    let (order, guessed) = match format {
+        // Their dates have one form everywhere, and labels may look like others.
+        HistoryFormat::SadfJson | HistoryFormat::Prometheus => (DateOrder::default(), None),
+        // Windows writes the month first everywhere; a spreadsheet may have written the dates anew.
+        HistoryFormat::Perfmon | HistoryFormat::Esxtop => (date_order(text, told).map_err(wrong)?.0, None),
+        _ => date_order(text, told).map_err(wrong)?,
+    };
     let mut readings = match format {
         HistoryFormat::SadfJson => sar::json(text),
-        HistoryFormat::SadfDatabase => sar::database(text),
+        HistoryFormat::SadfDatabase => sar::database(text, order),
         HistoryFormat::SadfLines => sar::lines(text),
         HistoryFormat::SarText => sar::text(text, order),
         HistoryFormat::IostatJson => iostat::json(text, order, told),
         HistoryFormat::IostatText => iostat::text(text, order, told),
-        HistoryFormat::PcpCsv => pcp::csv(text),
-        HistoryFormat::PcpText => pcp::text(text),
+        HistoryFormat::PcpCsv => pcp::csv(text, order),
+        HistoryFormat::PcpText => pcp::text(text, order),
         HistoryFormat::Prometheus => counters::prometheus(text),
-        HistoryFormat::PgStatIo => counters::pg_stat_io(text),
-        HistoryFormat::Esxtop => pdh::esxtop(text),
-        HistoryFormat::Perfmon => pdh::perfmon(text),
+        HistoryFormat::PgStatIo => counters::pg_stat_io(text, order),
+        HistoryFormat::Esxtop => pdh::esxtop(text, order),
+        HistoryFormat::Perfmon => pdh::perfmon(text, order),
     }
     .map_err(wrong)?;
+    readings.infer_intervals();
     readings.notes.extend(guessed);
     if readings.by_device.is_empty() {
         return Err(wrong((None, HistoryProblem::Nothing(advice(format)))));

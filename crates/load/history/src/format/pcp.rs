@@ -6,15 +6,19 @@
 //! none    count / second                 Kbyte / second
 //! ```
 //! Both tell rates: counts per second, KiB per second, and milliseconds of activity per second, unless a row of units below the head says
-//! something else (`pmrep` has the same with `-U`). A cell without a value is empty, `?` or
-//! `N/A`. Other separators (`-d`) are known by the head.
+//! something else (`pmrep` has the same with `-U`). A cell without a value is empty, `?` or `N/A`: rates have none in their first row. Other
+//! separators (`-d`) are known by the head.
+//!
+//! With `-r` both tell the counters themselves. Units say so (`count`, not `count / second`); without them a table is taken for such whose
+//! values stand in the first row, never go down, and go up somewhere.
 
 use super::Located;
+use super::counters::{Snapshots, push_rates};
 use super::iostat::no_number;
 use crate::cells::{cells, number, shown};
-use crate::clock::seconds;
+use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
-use crate::reading::{Figure, Reading, Readings};
+use crate::reading::{Figure, Reading, Readings, RowTimes};
 use std::collections::BTreeMap;
 
 fn meaning(metric: &str) -> Option<(Figure, f64)> {
@@ -64,12 +68,12 @@ pub(super) fn is_text_head(line: &str) -> bool {
     line.starts_with("Time") && line.contains("[\"") && separator(line).is_some()
 }
 
-pub(super) fn csv(text: &str) -> Result<Readings, Located> {
-    table(text, is_csv_head)
+pub(super) fn csv(text: &str, order: DateOrder) -> Result<Readings, Located> {
+    table(text, order, is_csv_head)
 }
 
-pub(super) fn text(text: &str) -> Result<Readings, Located> {
-    table(text, is_text_head)
+pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
+    table(text, order, is_text_head)
 }
 
 /// Bytes of a column's unit: `Kbyte / second`, `KB/s`; none of other figures, and of units that are not known.
@@ -86,14 +90,90 @@ fn bytes_of_unit(unit: &str) -> Option<f64> {
     Some(1024f64.powi(power))
 }
 
-fn table(text: &str, is_head: impl Fn(&str) -> bool) -> Result<Readings, Located> {
-    let mut readings = Readings::default();
-    let (mut head, mut units): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut by = ',';
+/// Host, device and figure of a column.
+type Place<'a> = (&'a str, &'a str, Figure);
+
+/// The rows below a head.
+#[derive(Default)]
+struct Table<'a> {
+    rows: Vec<(f64, BTreeMap<Place<'a>, f64>)>,
+    /// Whether units say that these are counters.
+    has_units_of_counters: bool,
+}
+
+/// Figures that PCP counts, and makes rates of.
+const COUNTED: [Figure; 6] =
+    [Figure::Reads, Figure::Writes, Figure::Requests, Figure::ReadBytes, Figure::WriteBytes, Figure::BusyPct];
+
+impl Table<'_> {
+    fn is_of_counters(&self) -> bool {
+        /// Rates of so few may go up all the same.
+        const ROWS_MIN: usize = 3;
+        let mut before: BTreeMap<&Place<'_>, f64> = BTreeMap::new();
+        let (mut grows, mut falls) = (false, false);
+        let has_first = self.rows.first().is_some_and(|(_, row)| !row.is_empty());
+        for (place, value) in self.rows.iter().flat_map(|(_, row)| row) {
+            if COUNTED.contains(&place.2)
+                && let Some(before) = before.insert(place, *value)
+            {
+                (grows, falls) = (grows || *value > before, falls || *value < before);
+            }
+        }
+        self.has_units_of_counters || (has_first && grows && !falls && self.rows.len() >= ROWS_MIN)
+    }
+
+    /// Adds its readings.
+    fn end(self, readings: &mut Readings) {
+        if self.is_of_counters() {
+            readings.note(if self.has_units_of_counters {
+                "its units are those of counters (-r): rates are what they grew by"
+            } else {
+                "its columns only grow, from the first row on: they are taken for counters (pmrep -r), and rates are what they grew by"
+            });
+            let mut devices: BTreeMap<(&str, &str), Snapshots> = BTreeMap::new();
+            for (at_s, row) in self.rows {
+                for ((host, device, figure), value) in row.into_iter().filter(|it| COUNTED.contains(&it.0.2))
+                {
+                    let snapshots = devices.entry((host, device)).or_default();
+                    snapshots.entry(at_s as u64).or_default().insert(figure, value);
+                }
+            }
+            for ((host, device), snapshots) in &devices {
+                push_rates(readings, host, device, snapshots);
+            }
+            return;
+        }
+        let mut times = RowTimes::default();
+        for (at_s, row) in self.rows {
+            times.at(at_s);
+            let mut devices: BTreeMap<(&str, &str), Reading> = BTreeMap::new();
+            for ((host, device, figure), value) in row {
+                devices.entry((host, device)).or_default().set(figure, value);
+            }
+            for ((host, device), reading) in devices {
+                let interval_s = times.covered_s();
+                readings.push(host, device, Reading { at_s: Some(at_s), interval_s, ..reading });
+            }
+        }
+    }
+}
+
+fn table(text: &str, order: DateOrder, is_head: impl Fn(&str) -> bool) -> Result<Readings, Located> {
+    let (mut readings, mut by) = (Readings::default(), ',');
+    let (mut head, mut units): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
+    let heads: Vec<Vec<String>> = text
+        .lines()
+        .filter(|line| is_head(line))
+        .map(|line| cells(line, separator(line).unwrap_or(',')))
+        .collect();
+    let mut heads = heads.iter();
+    let mut table = Table::default();
     for (index, line) in text.lines().enumerate() {
         if is_head(line) {
             by = separator(line).unwrap_or(',');
-            (head, units) = (cells(line, by), Vec::new());
+            head = heads.next().map_or_else(Vec::new, |head| head.iter().map(String::as_str).collect());
+            units.clear();
+            std::mem::take(&mut table).end(&mut readings);
             continue;
         }
         let line_number = Some(index as u64 + 1);
@@ -103,14 +183,22 @@ fn table(text: &str, is_head: impl Fn(&str) -> bool) -> Result<Readings, Located
             continue;
         }
         if is_units {
+            let is_counter = |(unit, name): (&String, &&str)| {
+                let figure = column(name).and_then(|(_, metric, _)| meaning(metric));
+                figure.is_some_and(|(figure, _)| COUNTED.contains(&figure))
+                    && !unit.trim().is_empty()
+                    && !unit.contains('/')
+            };
+            table.has_units_of_counters |= row.iter().zip(&head).any(is_counter);
             units = row;
             continue;
         }
         if row.len() != head.len() {
             return Err((line_number, HistoryProblem::Cells { found: row.len(), expected: head.len() }));
         }
-        let at_s = seconds(&row[0]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
-        let mut devices: BTreeMap<(&str, &str), Reading> = BTreeMap::new();
+        let at_s =
+            seconds_in(&row[0], order).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
+        let mut figures = BTreeMap::new();
         for (place, (name, cell)) in head.iter().zip(&row).enumerate().skip(1) {
             let Some((host, metric, device)) = column(name) else { continue };
             let Some((figure, unit)) = meaning(metric) else { continue };
@@ -121,11 +209,10 @@ fn table(text: &str, is_head: impl Fn(&str) -> bool) -> Result<Readings, Located
                 continue;
             }
             let value = number(cell).ok_or_else(|| no_number(line_number, name, cell))?;
-            devices.entry((host, device)).or_default().set(figure, value * unit);
+            figures.insert((host, device, figure), value * unit);
         }
-        for ((host, device), reading) in devices {
-            readings.push(host, device, Reading { at_s: Some(at_s), ..reading });
-        }
+        table.rows.push((at_s, figures));
     }
+    table.end(&mut readings);
     Ok(readings)
 }

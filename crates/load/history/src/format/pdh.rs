@@ -4,36 +4,86 @@
 //! "(PDH-CSV 4.0) (UTC)(0)","\\host\PhysicalDisk(0 C:)\Disk Reads/sec",...
 //! "11/28/2026 20:58:45.123","132.0",...
 //! ```
-//! Quirks: typeperf says at the end that it ends. `% Disk Time` is that of all requests, several at once, and goes beyond 100: a disk is
-//! busy while it is not idle. A cell without a value is a blank. `_Total` is the sum of the others, and is left out; so are esxtop's adapters and virtual disks
-//! where it tells of devices, because they are the same requests once more. Windows' megabytes are bytes, those of esxtop 2^20.
+//! Quirks: typeperf says at the end that it ends. `% Disk Time` is that of all requests, several at once, capped at 100: a disk is busy while
+//! it is not idle, and `% Disk Time` stands in for that only where `% Idle Time` is not told. It is no queue. A cell without a value is a
+//! blank. `_Total` is the sum of the others, and is left out where they are told; so are esxtop's adapters and virtual disks where it tells of
+//! devices, because they are the same requests once more. Windows' megabytes are bytes, those of esxtop 2^20. The order of the columns decides
+//! nothing.
 
 use super::Located;
 use super::iostat::no_number;
 use crate::cells::{cells, number, shown};
-use crate::clock::seconds;
+use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
-use crate::reading::{Figure, Reading, Readings};
-use std::collections::BTreeMap;
+use crate::reading::{Figure, Reading, Readings, RowTimes};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a counter says, and what its unit is worth.
-type Meaning = fn(&str) -> Option<(Figure, f64)>;
+type Meaning = fn(&str) -> Option<(Counter, f64)>;
 
-fn of_windows(counter: &str) -> Option<(Figure, f64)> {
-    Some(match counter {
+/// What a counter says of a device: a figure, or what helps to one that is not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Counter {
+    Is(Figure),
+    /// Mean lengths, in bytes.
+    ReadLength,
+    WriteLength,
+    RequestLength,
+    /// Parts of the queue.
+    ReadQueue,
+    WriteQueue,
+    /// `% Disk Time`.
+    DiskTimePct,
+}
+
+/// What the counters of a row say of a device, whatever their order.
+fn reading_of(counters: &BTreeMap<Counter, f64>) -> Reading {
+    let get = |counter: Counter| counters.get(&counter).copied();
+    let mut reading = Reading::default();
+    for (counter, value) in counters {
+        if let Counter::Is(figure) = counter {
+            reading.set(*figure, *value);
+        }
+    }
+    let mut rest = |figure: Figure, value: Option<f64>| {
+        if let Some(value) = value {
+            reading.set(figure, value);
+        }
+    };
+    let moved = |length: Counter, rate: Figure| Some(get(length)? * get(Counter::Is(rate))?);
+    rest(Figure::ReadBytes, moved(Counter::ReadLength, Figure::Reads));
+    rest(Figure::WriteBytes, moved(Counter::WriteLength, Figure::Writes));
+    rest(Figure::MovedBytes, moved(Counter::RequestLength, Figure::Requests));
+    rest(
+        Figure::InFlight,
+        get(Counter::ReadQueue).zip(get(Counter::WriteQueue)).map(|(reads, writes)| reads + writes),
+    );
+    rest(Figure::BusyPct, get(Counter::DiskTimePct).map(|pct| pct.min(100.0)));
+    reading
+}
+
+fn of_windows(counter: &str) -> Option<(Counter, f64)> {
+    let figure = match counter {
+        "Avg. Disk Bytes/Read" => return Some((Counter::ReadLength, 1.0)),
+        "Avg. Disk Bytes/Write" => return Some((Counter::WriteLength, 1.0)),
+        "Avg. Disk Bytes/Transfer" => return Some((Counter::RequestLength, 1.0)),
+        "Avg. Disk Read Queue Length" => return Some((Counter::ReadQueue, 1.0)),
+        "Avg. Disk Write Queue Length" => return Some((Counter::WriteQueue, 1.0)),
+        "% Disk Time" => return Some((Counter::DiskTimePct, 1.0)),
         "Disk Reads/sec" => (Figure::Reads, 1.0),
         "Disk Writes/sec" => (Figure::Writes, 1.0),
         "Disk Transfers/sec" => (Figure::Requests, 1.0),
         "Disk Read Bytes/sec" => (Figure::ReadBytes, 1.0),
         "Disk Write Bytes/sec" => (Figure::WriteBytes, 1.0),
+        "Disk Bytes/sec" => (Figure::MovedBytes, 1.0),
         "Avg. Disk Queue Length" => (Figure::InFlight, 1.0),
-        // A hundred times the requests in flight; the disk is busy in the time that it is not idle.
-        "% Disk Time" => (Figure::InFlight, 0.01),
         "% Idle Time" => (Figure::IdlePct, 1.0),
         "Avg. Disk sec/Read" => (Figure::ReadMs, 1000.0),
         "Avg. Disk sec/Write" => (Figure::WriteMs, 1000.0),
+        "Avg. Disk sec/Transfer" => (Figure::RequestMs, 1000.0),
         _ => return None,
-    })
+    };
+    Some((Counter::Is(figure.0), figure.1))
 }
 
 /// The objects of disks by their names in English, German, French and Spanish.
@@ -134,7 +184,7 @@ fn plain(name: &str) -> String {
     kept.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-fn of_windows_in_any_language(counter: &str) -> Option<(Figure, f64)> {
+fn of_windows_in_any_language(counter: &str) -> Option<(Counter, f64)> {
     let english = || {
         let counter = plain(counter);
         LOCAL.iter().find(|(_, names)| names.iter().any(|name| plain(name) == counter))
@@ -142,8 +192,8 @@ fn of_windows_in_any_language(counter: &str) -> Option<(Figure, f64)> {
     of_windows(counter).or_else(|| of_windows(english()?.0))
 }
 
-fn of_esx(counter: &str) -> Option<(Figure, f64)> {
-    Some(match counter {
+fn of_esx(counter: &str) -> Option<(Counter, f64)> {
+    let figure = match counter {
         "Reads/sec" => (Figure::Reads, 1.0),
         "Writes/sec" => (Figure::Writes, 1.0),
         "Commands/sec" => (Figure::Requests, 1.0),
@@ -154,7 +204,8 @@ fn of_esx(counter: &str) -> Option<(Figure, f64)> {
         "Average Guest MilliSec/Write" | "Average MilliSec/Write" => (Figure::WriteMs, 1.0),
         "Average Guest MilliSec/Command" | "Average MilliSec/Command" => (Figure::RequestMs, 1.0),
         _ => return None,
-    })
+    };
+    Some((Counter::Is(figure.0), figure.1))
 }
 
 /// Host, object, instance and counter of `\\host\object(instance)\counter`.
@@ -165,20 +216,20 @@ fn path(name: &str) -> Option<(&str, &str, &str, &str)> {
     Some((host, object, instance.strip_suffix(')')?, counter))
 }
 
-pub(super) fn perfmon(text: &str) -> Result<Readings, Located> {
+pub(super) fn perfmon(text: &str, order: DateOrder) -> Result<Readings, Located> {
     let head = plain(text.trim_start().lines().next().unwrap_or(""));
     let has_physical = PHYSICAL.iter().any(|object| head.contains(&plain(object)));
-    table(text, if has_physical { &PHYSICAL } else { &LOGICAL }, of_windows_in_any_language)
+    table(text, order, if has_physical { &PHYSICAL } else { &LOGICAL }, of_windows_in_any_language)
 }
 
-pub(super) fn esxtop(text: &str) -> Result<Readings, Located> {
+pub(super) fn esxtop(text: &str, order: DateOrder) -> Result<Readings, Located> {
     let head = text.trim_start().lines().next().unwrap_or("");
     let kinds = ["Physical Disk SCSI Device", "Physical Disk", "Physical Disk Adapter", "Virtual Disk"];
     let kind = kinds.into_iter().find(|kind| head.contains(&format!("\\{kind}(")));
-    table(text, kind.as_slice(), of_esx)
+    table(text, order, kind.as_slice(), of_esx)
 }
 
-fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Located> {
+fn table(text: &str, order: DateOrder, objects: &[&str], meaning: Meaning) -> Result<Readings, Located> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, head) = lines.next().ok_or((None, HistoryProblem::Missing("head")))?;
     let by = if head.matches("\"\t\"").count() > 0 {
@@ -190,16 +241,29 @@ fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Loc
     };
     let is_quoted = head.starts_with('"');
     let head = cells(head, by);
-    let columns: Vec<Option<(&str, &str, Figure, f64)>> = head
+    let is_object = |object: &str| objects.iter().any(|it| plain(it) == plain(object));
+    // Hosts of which single disks are told.
+    let hosts: BTreeSet<&str> = head
+        .iter()
+        .filter_map(|name| path(name))
+        .filter(|(_, object, instance, counter)| {
+            *instance != "_Total" && is_object(object) && meaning(counter).is_some()
+        })
+        .map(|(host, ..)| host)
+        .collect();
+    let columns: Vec<Option<(&str, &str, Counter, f64)>> = head
         .iter()
         .map(|name| {
             let (host, object, instance, counter) = path(name)?;
-            let is_wanted = objects.iter().any(|it| plain(it) == plain(object)) && instance != "_Total";
-            let (figure, unit) = meaning(counter).filter(|_| is_wanted)?;
-            Some((host, instance, figure, unit))
+            let is_wanted = is_object(object) && (instance != "_Total" || !hosts.contains(host));
+            let (counter, unit) = meaning(counter).filter(|_| is_wanted)?;
+            Some((host, instance, counter, unit))
         })
         .collect();
-    let mut readings = Readings::default();
+    let (mut readings, mut times) = (Readings::default(), RowTimes::default());
+    if columns.iter().flatten().any(|it| it.1 == "_Total") {
+        readings.note("_Total is the sum of all disks of its host: single ones are not told");
+    }
     for (index, line) in lines {
         // What typeperf says at its end.
         if is_quoted && !line.starts_with('"') && !line.contains(|c: char| c.is_ascii_digit()) {
@@ -213,18 +277,21 @@ fn table(text: &str, objects: &[&str], meaning: Meaning) -> Result<Readings, Loc
         if !is_as_long {
             return Err((line_number, HistoryProblem::Cells { found: row.len(), expected: head.len() }));
         }
-        let at_s = seconds(&row[0]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
-        let mut devices: BTreeMap<(&str, &str), Reading> = BTreeMap::new();
+        let at_s =
+            seconds_in(&row[0], order).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
+        times.at(at_s);
+        let mut devices: BTreeMap<(&str, &str), BTreeMap<Counter, f64>> = BTreeMap::new();
         for (column, cell) in columns.iter().zip(&row) {
-            let Some((host, instance, figure, unit)) = column else { continue };
+            let Some((host, instance, counter, unit)) = column else { continue };
             if cell.trim().is_empty() {
                 continue;
             }
             let value = number(cell).ok_or_else(|| no_number(line_number, instance, cell))?;
-            devices.entry((host, instance)).or_default().set(*figure, value * unit);
+            devices.entry((host, instance)).or_default().entry(*counter).or_insert(value * unit);
         }
-        for ((host, device), reading) in devices {
-            readings.push(host, device, Reading { at_s: Some(at_s), ..reading });
+        for ((host, device), counters) in devices {
+            let interval_s = times.covered_s();
+            readings.push(host, device, Reading { at_s: Some(at_s), interval_s, ..reading_of(&counters) });
         }
     }
     Ok(readings)

@@ -1,6 +1,7 @@
 //! What sysstat makes of sar's files: `sadf -j`, `sadf -d`, the lines of `sadf` without either, and what `sar -d` prints.
 //!
-//! Quirks: sar does not tell reads from writes among requests. `sadf -d -- -A` has tables of everything else beside that of devices.
+//! Quirks: sar does not tell reads from writes among requests. `sadf -d -- -A` has tables of everything else beside that of devices;
+//! `sadf -dh` puts all devices into one row, and `[...]` behind the head's last column.
 //! Text tells the day in its first line only, and times of 12 or 24 hours in front of each row; `-p` and `--pretty` put the device last, and
 //! `--human` writes units behind numbers.
 
@@ -9,7 +10,7 @@ use super::iostat::{devices, hosts, list, meaning, no_number, parsed, row};
 use crate::cells::{number, shown};
 use crate::clock::{DateOrder, seconds, seconds_in};
 use crate::error::HistoryProblem;
-use crate::reading::{Reading, Readings};
+use crate::reading::{Reading, Readings, RowTimes};
 use serde_json::Value;
 
 pub(super) fn json(text: &str) -> Result<Readings, Located> {
@@ -32,34 +33,47 @@ pub(super) fn json(text: &str) -> Result<Readings, Located> {
 const NOT_TOLD_APART: &str =
     "sar does not tell reads from writes among requests: only their bytes are known apart";
 
-pub(super) fn database(text: &str) -> Result<Readings, Located> {
+pub(super) fn database(text: &str, order: DateOrder) -> Result<Readings, Located> {
+    /// Host, interval and time.
+    const FIXED: usize = 3;
     let mut readings = Readings::default();
-    let mut head: Vec<&str> = Vec::new();
+    let (mut head, mut is_repeated): (Vec<&str>, bool) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {
         if let Some(names) = line.strip_prefix("# ") {
-            head = names.split(';').collect();
+            head = names.trim_end().split(';').collect();
+            let once = head.last().and_then(|name| name.strip_suffix("[...]"));
+            is_repeated = once.is_some();
+            if let (Some(once), Some(last)) = (once, head.last_mut()) {
+                *last = once;
+            }
             continue;
         }
-        if head.get(3) != Some(&"DEV") {
+        if head.get(FIXED) != Some(&"DEV") {
             continue;
         }
         let cells: Vec<&str> = line.split(';').collect();
-        if line.trim().is_empty() || cells.get(3).is_none_or(|it| it.starts_with("LINUX-RESTART")) {
+        if line.trim().is_empty() || cells.get(FIXED).is_none_or(|it| it.starts_with("LINUX-RESTART")) {
             continue;
         }
         let line_number = Some(index as u64 + 1);
-        if cells.len() != head.len() {
+        let (columns, told) = (&head[FIXED..], &cells[FIXED..]);
+        let is_whole =
+            if is_repeated { told.len().is_multiple_of(columns.len()) } else { told.len() == columns.len() };
+        if !is_whole {
             return Err((line_number, HistoryProblem::Cells { found: cells.len(), expected: head.len() }));
         }
-        let at_s = seconds(cells[2]).ok_or_else(|| (line_number, HistoryProblem::Time(shown(cells[2]))))?;
+        let at_s = seconds_in(cells[2], order)
+            .ok_or_else(|| (line_number, HistoryProblem::Time(shown(cells[2]))))?;
         let interval_s = number(cells[1]).filter(|it| *it > 0.0);
-        let mut reading = Reading { at_s: Some(at_s), interval_s, ..Reading::default() };
-        for (column, cell) in head.iter().zip(&cells) {
-            let Some((figure, unit)) = meaning(column) else { continue };
-            let value = number(cell).ok_or_else(|| no_number(line_number, column, cell))?;
-            reading.set(figure, value * unit);
+        for of_device in told.chunks(columns.len()) {
+            let mut reading = Reading { at_s: Some(at_s), interval_s, ..Reading::default() };
+            for (column, cell) in columns.iter().zip(of_device) {
+                let Some((figure, unit)) = meaning(column) else { continue };
+                let value = number(cell).ok_or_else(|| no_number(line_number, column, cell))?;
+                reading.set(figure, value * unit);
+            }
+            readings.push(cells[0], of_device[0], reading);
         }
-        readings.push(cells[0], cells[3], reading);
     }
     readings.note(NOT_TOLD_APART);
     Ok(readings)
@@ -120,21 +134,55 @@ pub(super) fn is_head(line: &str) -> bool {
         && words.iter().any(|word| meaning(word).is_some())
 }
 
+/// The time in front of a row, or of the head itself: the device is first behind it, or last.
+fn time_of(head: &[&str], words: &[&str]) -> String {
+    let first = head.iter().position(|word| *word == "DEV" || meaning(word).is_some());
+    words[..first.unwrap_or(0).min(words.len())].join(" ")
+}
+
+/// What `text` is, where it is of sysstat, and of a form that does not tell of devices or is not read.
+pub(super) fn other_form(text: &str) -> Option<&'static str> {
+    let begin = || text.lines().take(50);
+    if begin().any(|line| line.contains("<sysstat")) {
+        return Some("XML (sadf -x)");
+    }
+    if begin().any(|line| line.contains("<svg")) && text.contains("Linux ") {
+        return Some("pictures (sadf -g)");
+    }
+    if begin().any(|line| line.contains("; major; ") || line.contains("; DEV; ")) {
+        return Some("raw counters (sadf -r)");
+    }
+    // Its head stands below the line of the system, as iostat's tables do, but behind a time.
+    let is_system = begin().find(|line| !line.trim().is_empty()).is_some_and(|it| it.starts_with("Linux "));
+    let is_sar = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        words.next().is_some_and(|word| word.matches(':').count() == 2) && line.contains('/')
+    };
+    (is_system && begin().any(is_sar)).then_some("text of sar without devices")
+}
+
 pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
     const DAY_S: f64 = 86_400.0;
     let (mut readings, mut host, mut date) =
         (Readings::default(), "host".to_owned(), "1970-01-01".to_owned());
     let (mut head, mut days, mut last_s): (Vec<&str>, f64, f64) = (Vec::new(), 0.0, 0.0);
+    let mut times = RowTimes::default();
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if let Some((_, rest)) = line.split_once(" (").filter(|_| line.starts_with("Linux ")) {
             rest.split(')').next().unwrap_or("host").clone_into(&mut host);
             let is_date = |word: &&&str| seconds_in(&format!("{word} 0:00"), order).is_some();
             date = words.iter().find(is_date).map_or(date, |word| (*word).to_owned());
-            (days, last_s) = (0.0, 0.0);
+            (days, last_s, times) = (0.0, 0.0, RowTimes::default());
         }
         if is_head(line) {
             head = words;
+            // The first row covers what has passed since then.
+            times = RowTimes::default();
+            if let Some(found_s) = seconds_in(&format!("{date} {}", time_of(&head, &head)), order) {
+                days += if found_s + days + DAY_S / 2.0 < last_s { DAY_S } else { 0.0 };
+                times.at(found_s + days);
+            }
             continue;
         }
         let is_none = words.is_empty() || words[0].starts_with("Average") || line.contains("LINUX RESTART");
@@ -144,9 +192,7 @@ pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
         }
         let Some(place) = head.iter().position(|word| *word == "DEV") else { continue };
         let line_number = Some(index as u64 + 1);
-        // The device is first behind the time, or last.
-        let first = head.iter().position(|word| *word == "DEV" || meaning(word).is_some()).unwrap_or(place);
-        let time = words[..first].join(" ");
+        let time = time_of(&head, &words);
         let found = seconds_in(&format!("{date} {time}"), order);
         let found_s = found.ok_or_else(|| (line_number, HistoryProblem::Time(shown(&time))))?;
         // Midnight came between.
@@ -154,7 +200,8 @@ pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
             days += DAY_S;
         }
         last_s = found_s + days;
-        let mut reading = Reading { at_s: Some(last_s), ..Reading::default() };
+        times.at(last_s);
+        let mut reading = Reading { at_s: Some(last_s), interval_s: times.covered_s(), ..Reading::default() };
         for (figure, value) in row(&head, &words, line_number)? {
             reading.set(figure, value);
         }

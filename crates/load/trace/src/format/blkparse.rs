@@ -6,7 +6,7 @@
 //!   dev    cpu      seq   seconds       pid  act rwbs sector + sectors
 //! ```
 //! One event of each request is used: `Q` (queued by the application), `D` (issued to the device, after merges and
-//! splits) or `C` (completed). The first letters of `rwbs` give the kind: an `F` in front is a flush before it, which is a request of its own, then
+//! splits) or `C` (completed). What was requeued (`R`) has another `D`, which is left out. The first letters of `rwbs` give the kind: an `F` in front is a flush before it, which is a request of its own, then
 //! `R`, `W`, `D` (trim) or `N` (only the flush); letters behind (`F` for FUA, `A`, `S`, `M`) are ignored.
 //!
 //! Quirks: sectors have 512 bytes on every device. A flush without data has no `+`. SCSI commands from user space have
@@ -41,8 +41,12 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     if !is_device(device) {
         return Err(LineProblem::Fields { format });
     }
-    if action != parser.action() {
+    let is_requeue = action == "R" && parser.action() == "D";
+    let is_counted = action == parser.action();
+    if !is_counted {
         parser.count_action(action);
+    }
+    if !is_counted && !is_requeue {
         return Ok(None);
     }
     let time_ns = decimal_ns("the time", time, 9)?;
@@ -51,6 +55,13 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
         parser.count_other();
         return Ok(None);
     };
+    if is_requeue {
+        parser.requeue(device, &request);
+        return Ok(None);
+    }
+    if parser.take_requeued(device, &request) {
+        return Ok(None);
+    }
     put(parser, device, (time_ns, None), request)
 }
 

@@ -5,8 +5,8 @@
 //! fio-1234  [001] d..1. 123.456789: block_bio_queue: 8,0 R 4096 + 8 [fio]
 //! ```
 //! One event counts, so that a request with several is taken once: the first that is seen and is no end of a request, if there is one in the
-//! first lines; else the first. What stands behind the device is as in
-//! blkparse's text, with the length in bytes in front of it for some events.
+//! first lines; else the first. A request that was requeued is inserted and issued once more, which counts once. What stands behind the device
+//! is as in blkparse's text, with the length in bytes in front of it for some events.
 //!
 //! Source: Linux, `include/trace/events/block.h`.
 
@@ -16,14 +16,22 @@ use crate::fields::decimal_ns;
 use crate::parser::TraceParser;
 use crate::record::{TraceFormat, TraceRecord};
 
-/// Events that have one line for each request.
-const EVENTS: [&str; 5] =
-    ["block_bio_queue", "block_rq_insert", "block_rq_issue", "block_rq_complete", "block_bio_complete"];
+/// Events that have one line for each request, and the one after which some have another.
+const EVENTS: [&str; 6] = [
+    "block_bio_queue",
+    "block_rq_insert",
+    "block_rq_issue",
+    "block_rq_complete",
+    "block_bio_complete",
+    REQUEUE,
+];
+/// The device gave a request back.
+pub(crate) const REQUEUE: &str = "block_rq_requeue";
 
 /// The event of `lines` that counts; none where there is no event in them.
 pub(crate) fn event_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut first = None;
-    for (_, event, _) in lines.filter_map(parts) {
+    for (_, event, _) in lines.filter_map(parts).filter(|(_, event, _)| *event != REQUEUE) {
         if !is_end(event) {
             return Some(event);
         }
@@ -48,7 +56,17 @@ pub(crate) fn parts(text: &str) -> Option<(&str, &str, &str)> {
 pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceRecord>, LineProblem> {
     // Other events, heads and messages stand between.
     let Some((time, event, rest)) = parts(text) else { return Ok(None) };
-    if !parser.is_event(event) {
+    let is_requeue = event == REQUEUE;
+    let is_counted = !is_requeue && parser.is_event(event);
+    let has_been = (is_requeue || parser.has_requeued()) && !event.starts_with("block_bio");
+    if has_been && let (device, Some(request)) = request_of(rest)? {
+        if is_requeue {
+            parser.requeue(device, &request);
+        } else if parser.take_requeued(device, &request) && !is_end(event) {
+            return Ok(None);
+        }
+    }
+    if !is_counted {
         return Ok(None);
     }
     let time_ns = decimal_ns("the time", time, 9)?;

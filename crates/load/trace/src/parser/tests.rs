@@ -70,6 +70,40 @@ fn blkparse_with_all_its_lines() {
     }
 }
 
+/// Issued, given back, issued again: one request.
+#[test]
+fn a_requeued_request_counts_once() {
+    let line =
+        |number: u32, action: &str| format!("8,0 1 {number} 0.00000{number}000 7 {action} R 8 + 8 [x]\n");
+    let text = [line(1, "D"), line(2, "R"), line(3, "D"), line(4, "C"), line(5, "D"), line(6, "C")].concat();
+    let options = ParseOptions { action: BlkAction::Dispatched, ..ParseOptions::default() };
+    let times: Vec<u64> =
+        rows(TraceFormat::Blkparse, options, &text).unwrap().iter().map(|row| row.2).collect();
+    assert_eq!(times, [1000, 5000]);
+    let perf = |events: &[(u32, &str)]| -> Vec<u64> {
+        let line = |(number, event): &(u32, &str)| {
+            format!("x 7 [001] 1.00000{number}: block:block_rq_{event}: 8,0 R 4096 () 8 + 8 [x]\n")
+        };
+        let text = events.iter().map(line).collect::<String>();
+        plain(TraceFormat::Perf, &text).iter().map(|row| row.2 % 1_000_000 / 1000).collect()
+    };
+    let issued = [(1, "issue"), (2, "requeue"), (3, "issue"), (4, "complete"), (5, "issue"), (6, "complete")];
+    assert_eq!(perf(&issued), [1, 5]);
+    let inserted = [
+        (1, "insert"),
+        (2, "issue"),
+        (3, "requeue"),
+        (4, "insert"),
+        (5, "issue"),
+        (6, "complete"),
+        (7, "insert"),
+    ];
+    assert_eq!(perf(&inserted), [1, 7]);
+    // It went to the device again without being inserted; and where ends count, they do.
+    assert_eq!(perf(&[(1, "insert"), (2, "requeue"), (3, "issue"), (4, "insert")]), [1, 4]);
+    assert_eq!(perf(&[(1, "requeue"), (2, "complete"), (3, "complete")]), [2, 3]);
+}
+
 #[test]
 fn what_is_lost_or_may_be_of_another_unit_is_told() {
     let notes = |format, options: ParseOptions, text: &str| {

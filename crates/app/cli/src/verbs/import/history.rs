@@ -40,7 +40,7 @@ pub(super) struct Args {
     /// are there themselves are left out, since each of their requests is one to those, too
     #[arg(long, value_name = "NAME")]
     device: Vec<String>,
-    /// What stands first in dates such as 05/06/24, which sysstat writes as its language has them; a day beyond 12 in the file tells
+    /// What stands first in dates such as 05/06/24, in all formats; a day beyond 12 in the file tells
     #[arg(long, value_enum, value_name = "ORDER")]
     dates: Option<Dates>,
     /// iostat ran with -y: its first report is one as the others, and no mean since the start of the system
@@ -198,7 +198,11 @@ fn in_words(history: &History, output: &Output) -> String {
             known(it.busy_pct.map(|it| it.p95), 0),
             written(it),
             known(it.growth_pct_per_year, 0),
-            it.busiest_hour.map_or("-".to_owned(), |it| it.to_string()),
+            match it.busiest_hour {
+                Some(hour) => hour.to_string(),
+                None if it.iops_by_hour.is_empty() => "-".to_owned(),
+                None => "flat".to_owned(),
+            },
         ]
     };
     let heads: [&[&str]; 2] = [

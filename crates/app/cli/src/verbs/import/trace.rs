@@ -4,6 +4,7 @@ use super::kinds::other_than;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
 use crate::schema::Form;
+use crate::whole_file::made_whole;
 use raidlab_trace::{
     BlkAction, LineProblem, ParseOptions, TimeUnit, TraceError, TraceFormat, TraceSummary, WaitMeaning,
 };
@@ -12,7 +13,7 @@ use raidlab_units::{ByteCount, NanoSpan, counted, three_digits};
 use raidlab_worlds::as_text;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -99,8 +100,14 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         time_unit: args.time_unit,
     };
     let (input, name) = open(&args.file)?;
-    let imported = import(input, &name, args.format.0, options, args.output.as_deref())
-        .map_err(|error| other_kind(&args.file, &error).unwrap_or_else(|| failure(error)))?;
+    let taken_in = |output: Option<&Path>| {
+        import(input, &name, args.format.0, options, output)
+            .map_err(|error| other_kind(&args.file, &error).unwrap_or_else(|| failure(error)))
+    };
+    let imported = match &args.output {
+        Some(path) => made_whole(path, |path| taken_in(Some(path)))?,
+        None => taken_in(None)?,
+    };
     if output.is_json() {
         let TraceMeta { source, start_ns, out_of_order, summary, .. } = &imported.meta;
         print_answer(&TraceAnswer {
@@ -173,9 +180,6 @@ fn other_kind(file: &Path, error: &TraceFileError) -> Option<Failure> {
 
 fn failure(error: TraceFileError) -> Failure {
     let hint = match &error {
-        TraceFileError::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
-            Some("a file that is there is not written over: remove it, or name another")
-        }
         TraceFileError::NoSuchDevice { .. } => Some("without --device the summary lists all devices"),
         _ => None,
     };

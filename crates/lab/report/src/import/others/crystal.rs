@@ -104,14 +104,31 @@ fn test_of(line: &str, number: usize, section: &str) -> Result<Test, ForeignErro
     })
 }
 
+/// Whether a file of it begins with `line`.
+fn begins(line: &str) -> bool {
+    let version = line.trim_start_matches('\u{feff}').strip_prefix("CrystalDiskMark ");
+    version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Several files may stand in one, each with its version and date.
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
-    let (mut tests, mut section, mut version) = (Vec::new(), "", String::new());
+    let lines: Vec<(usize, &str)> =
+        text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())).collect();
+    let mut tests = Vec::new();
+    for file in lines.chunk_by(|_, (_, next)| !begins(next)) {
+        tests.extend(of_file(file)?);
+    }
+    Ok(tests)
+}
+
+fn of_file(lines: &[(usize, &str)]) -> Result<Vec<Test>, ForeignError> {
+    let (mut tests, mut section, mut version) = (Vec::new(), "", "");
     let mut is_whole = false;
-    let dated = text.lines().find_map(|line| line.trim().strip_prefix("Date")?.trim().strip_prefix(':'));
+    let dated = lines.iter().find_map(|(_, line)| line.strip_prefix("Date")?.trim().strip_prefix(':'));
     let start = dated.and_then(stamp);
-    for (index, line) in text.lines().map(str::trim).enumerate() {
+    for (number, line) in lines.iter().copied() {
         if let Some((_, rest)) = line.split_once("CrystalDiskMark ") {
-            rest.split_whitespace().next().unwrap_or("").clone_into(&mut version);
+            version = rest.split_whitespace().next().unwrap_or("");
         }
         if line.starts_with('[') {
             section = line;
@@ -122,8 +139,8 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
         if line.starts_with('*') || !line.contains(" MB/s") {
             continue;
         }
-        let test = test_of(line, index + 1, section)?;
-        tests.push(Test { version: version.clone(), start: start.clone(), ..test });
+        let test = test_of(line, number, section)?;
+        tests.push(Test { version: version.to_owned(), start: start.clone(), ..test });
     }
     if !tests.is_empty() && !is_whole {
         return Err(ForeignError::Malformed(

@@ -48,16 +48,21 @@ struct Target<'a> {
     path: &'a str,
     bytes: Option<u32>,
     random_pct: u8,
+    /// What places are multiples of, where that is not the length (`-r64K`).
+    align_bytes: Option<u32>,
     requests: f64,
     threads: Option<f64>,
 }
 
 impl<'a> Target<'a> {
     fn of(text: &'a str) -> Self {
-        let random = number(text, "RandomRatio").or_else(|| number(text, "Random").map(|_| 100.0));
+        let align = number(text, "Random");
+        let random = number(text, "RandomRatio").or_else(|| align.map(|_| 100.0));
+        let bytes = number(text, "BlockSize").map(|it| it as u32).filter(|it| *it > 0);
         Self {
             path: first(text, "Path").unwrap_or(""),
-            bytes: number(text, "BlockSize").map(|it| it as u32).filter(|it| *it > 0),
+            bytes,
+            align_bytes: align.map(|it| it as u32).filter(|it| *it > 0 && Some(*it) != bytes),
             random_pct: random.unwrap_or(0.0).clamp(0.0, 100.0) as u8,
             requests: number(text, "RequestCount").unwrap_or(1.0).max(1.0),
             threads: number(text, "ThreadsPerFile").filter(|it| *it > 0.0),
@@ -97,7 +102,8 @@ fn lines(targets: &[Target<'_>], measured: &[&str]) -> Vec<AccessLine> {
         let read_pct =
             if reads + writes > 0.0 { (reads * 100.0 / (reads + writes)).round() as u8 } else { 0 };
         let share_pct = ((reads + writes) * 100.0 / all).round() as u8;
-        Some(AccessLine { share_pct, ..AccessLine::plain(target.bytes?, read_pct, target.random_pct) })
+        let plain = AccessLine::plain(target.bytes?, read_pct, target.random_pct);
+        Some(AccessLine { share_pct, align_bytes: target.align_bytes, ..plain })
     };
     let mut lines: Vec<AccessLine> = targets.iter().map(line).collect::<Option<_>>().unwrap_or_default();
     // Rounded shares are a whole.
@@ -109,10 +115,20 @@ fn lines(targets: &[Target<'_>], measured: &[&str]) -> Vec<AccessLine> {
     lines
 }
 
+/// Several documents may stand in one file, each with what it asked for.
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
-    if !text.contains("</Results>") {
-        return Err(ForeignError::Malformed("its XML is not whole: there is no </Results>".into()));
+    const END: &str = "</Results>";
+    let mut tests = Vec::new();
+    for document in text.split_inclusive(END).filter(|it| it.contains("<Results>")) {
+        if !document.ends_with(END) {
+            return Err(ForeignError::Malformed(format!("its XML is not whole: there is no {END}")));
+        }
+        tests.extend(of_document(document));
     }
+    Ok(tests)
+}
+
+fn of_document(text: &str) -> Vec<Test> {
     let profile = first(text, "Profile").unwrap_or("");
     let behind = text.split_once("</Profile>").map_or(text, |(_, behind)| behind);
     let plans: Vec<&str> = inside(profile, "TimeSpan").collect();
@@ -162,5 +178,5 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             ..Test::default()
         })
     };
-    Ok(inside(behind, "TimeSpan").enumerate().filter_map(test).collect())
+    inside(behind, "TimeSpan").enumerate().filter_map(test).collect()
 }

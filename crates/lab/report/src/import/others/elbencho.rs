@@ -5,23 +5,28 @@ use super::super::ForeignError;
 use super::{Direction, Test, bytes_of, figure, rate, stamp};
 
 pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let head: Vec<&str> =
-        lines.next().map_or_else(Vec::new, |(_, line)| line.split(',').map(str::trim).collect());
-    let place = |name: &str| head.iter().position(|column| column.eq_ignore_ascii_case(name));
+    // The command at the end may have commas of its own.
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+    let mut head = csv::StringRecord::new();
     let mut tests = Vec::new();
-    for (index, line) in lines {
-        let cells: Vec<&str> = line.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
-        // Appended runs may repeat the head; the command at the end may have commas of its own.
-        if cells.first() == head.first() {
+    for cells in reader.records() {
+        let cells = cells.map_err(|error| ForeignError::Malformed(error.to_string()))?;
+        // Files put together repeat the head, or have another.
+        if head.is_empty() || cells.get(0) == head.get(0) {
+            head = cells;
             continue;
         }
+        let line = cells.position().map_or(0, |it| it.line() as usize);
         if cells.len() < head.len() {
-            let problem =
-                format!("line {} has {} cells where the head has {}", index + 1, cells.len(), head.len());
+            let problem = format!("line {line} has {} cells where the head has {}", cells.len(), head.len());
             return Err(ForeignError::Malformed(problem));
         }
-        let cell = |name: &str| place(name).map(|place| cells[place]).filter(|it| !it.is_empty());
+        let place = |name: &str| head.iter().position(|column| column.eq_ignore_ascii_case(name));
+        let cell = |name: &str| place(name).and_then(|place| cells.get(place)).filter(|it| !it.is_empty());
         let number = |name: &str| figure(cell(name)?);
         let operation = cell("operation").unwrap_or("").to_owned();
         // Of mixes, the columns without a word before them are of the writes.
@@ -29,8 +34,8 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
             let (iops, moved) = (format!("{before}IOPS [last]"), format!("{before}MiB/s [last]"));
             let us = |end: &str| number(&format!("{before}IO lat us [{end}]")).map(|us| us / 1e3);
             Ok(Direction {
-                iops: cell(&iops).map_or(Ok(0.0), |text| rate(text, &iops, index + 1))?,
-                bytes_per_sec: cell(&moved).map_or(Ok(0.0), |text| rate(text, &moved, index + 1))?
+                iops: cell(&iops).map_or(Ok(0.0), |text| rate(text, &iops, line))?,
+                bytes_per_sec: cell(&moved).map_or(Ok(0.0), |text| rate(text, &moved, line))?
                     * f64::from(1 << 20),
                 mean_ms: us("avg"),
                 min_ms: us("min"),

@@ -62,6 +62,8 @@ struct Test {
     target: String,
     version: String,
     seconds: Option<f64>,
+    /// Reads, writes and flushes, where their number is told beside their rates.
+    requests: Option<f64>,
     iodepth: Option<u32>,
     block_bytes: Option<u64>,
     random_pct: Option<u8>,
@@ -105,16 +107,18 @@ pub fn others(text: &str) -> Result<ForeignResults, ForeignError> {
     let (_, name, reader) =
         find(text).ok_or_else(|| ForeignError::Malformed("it is of no tool that is known".into()))?;
     let tests = reader(text)?;
-    let version = tests.iter().find(|test| !test.version.is_empty()).map_or("", |test| &test.version);
-    let program = format!("{name} {version}").trim().to_owned();
-    let runs: Vec<ForeignRun> = tests
-        .iter()
-        .filter(|test| test.read.has_moved() || test.write.has_moved())
+    let program = |test: &Test| format!("{name} {}", test.version).trim().to_owned();
+    let moved = || tests.iter().filter(|test| test.read.has_moved() || test.write.has_moved());
+    let runs: Vec<ForeignRun> = moved()
         .map(|test| ForeignRun {
-            run: test.run(&program),
+            run: test.run(&program(test)),
             started_at_unix_ms: test.start.as_ref().map(|it| it.unix_ms),
         })
         .collect();
+    // Files that were put together may be of several versions.
+    let mut programs: Vec<String> = moved().map(program).collect();
+    programs.dedup();
+    let program = programs.join(", ");
     if runs.is_empty() {
         return Err(ForeignError::Empty);
     }
@@ -196,7 +200,7 @@ impl Test {
     /// Flushes, and the latency that counts them; whether there is one.
     fn set_flushes(&self, run: &mut RunResult) -> bool {
         if self.flushes_per_s > 0.0 {
-            let requests = (self.flushes_per_s * self.seconds.unwrap_or(0.0)).round() as u64;
+            let requests = self.count(self.flushes_per_s);
             let iops = Iops(self.flushes_per_s);
             run.ops.others.flush = Some(Box::new(OpSummary { requests, iops, ..OpSummary::default() }));
         }
@@ -237,9 +241,16 @@ impl Test {
         total
     }
 
+    /// Requests of a rate: their share of those that are told, or those of the run's length.
+    fn count(&self, rate: f64) -> u64 {
+        let rates = self.read.iops + self.write.iops + self.flushes_per_s;
+        let told = self.requests.filter(|_| rates > 0.0).map(|all| all * rate / rates);
+        told.unwrap_or_else(|| rate * self.seconds.unwrap_or(0.0)).round() as u64
+    }
+
     fn summary(&self, direction: &Direction) -> OpSummary {
         let mut summary = OpSummary {
-            requests: (direction.iops * self.seconds.unwrap_or(0.0)).round() as u64,
+            requests: self.count(direction.iops),
             iops: Iops(direction.iops),
             bytes_per_sec: BytesPerSec(direction.bytes_per_sec),
             ..OpSummary::default()

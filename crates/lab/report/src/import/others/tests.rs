@@ -283,6 +283,80 @@ fn diskspd_has_counts_of_spans_and_targets() {
     assert_eq!(found.target, "c:\\test.dat, e: (diskspd 2.1.0-dev)");
 }
 
+/// Each of several documents has its own options, version and date.
+#[test]
+fn files_that_were_put_together_are_read_one_by_one() {
+    let second = DISKSPD
+        .replace("<BlockSize>8192", "<BlockSize>4096")
+        .replace("<Random>8192", "<Random>65536")
+        .replace("<RequestCount>8", "<RequestCount>2");
+    let found = runs(&format!("{DISKSPD}\n{second}"));
+    let options: Vec<_> = found
+        .runs
+        .iter()
+        .map(|it| (it.run.iodepth, it.run.lines[0].bytes, it.run.lines[0].align_bytes))
+        .collect();
+    assert_eq!(options, [(32, 8192, None), (8, 4096, Some(65_536))]);
+    let cut =
+        others(&format!("{DISKSPD}\n{}", second.replace("</Results>", ""))).expect_err("cut").to_string();
+    assert!(cut.starts_with("its XML is not whole"), "{cut}");
+
+    let found = runs(&format!("{CRYSTAL}\n{CRYSTAL_6}"));
+    assert_eq!(found.program, "CrystalDiskMark 8.0.4, CrystalDiskMark 6.0.2");
+    let each: Vec<_> = found
+        .runs
+        .iter()
+        .map(|it| {
+            (it.run.settings["measured by"].as_str(), it.started_at_unix_ms.unwrap_or(0) / 1_000_000_000)
+        })
+        .collect();
+    let (of_8, of_6) = (("CrystalDiskMark 8.0.4", 1639), ("CrystalDiskMark 6.0.2", 1542));
+    assert_eq!(each, [of_8, of_8, of_8, of_8, of_6, of_6, of_6]);
+
+    let prepared = "sysbench 1.0.20 (using system LuaJIT 2.1.0)\n\n4 files, 16384Kb each, 64Mb total\nCreating files for the test...\n";
+    let found =
+        runs(&format!("$ sysbench fileio prepare\n{prepared}{SYSBENCH}\n{SYSBENCH_11}\n{SYSBENCH_04}"));
+    let each: Vec<_> = found.runs.iter().map(|it| (it.run.iodepth, it.run.ops.read.iops.0.round())).collect();
+    assert_eq!(each, [(4, 9075.0), (8, 6622.0), (16, 997.0)]);
+    let cut = format!("{SYSBENCH}\n{}", SYSBENCH_11.replace("avg:", ""));
+    let cut = others(&cut).expect_err("cut").to_string();
+    assert!(cut.starts_with("output 2: it does not say 'avg:'"), "{cut}");
+
+    // elbencho's second file has other columns; vdbench's runs of one name are two.
+    let other = "operation,ISO date,time ms [last],threads,block size,IOPS [last],MiB/s [last]\n";
+    let head = "operation,threads,time ms [last],block size,IOPS [last],MiB/s [last]\n";
+    let found = runs(&format!(
+        "{head}READ,2,1000,4K,100,0.4\n{other}READ,2026-11-28T20:00:00.000+0000,1000,4,4K,200,0.8\n"
+    ));
+    let each: Vec<_> = found.runs.iter().map(|it| (it.run.iodepth, it.run.ops.read.iops.0)).collect();
+    assert_eq!(each, [(2, 100.0), (4, 200.0)]);
+}
+
+/// A digit of `avg:` is 10 us: the sum of all says more; the number of requests is told.
+#[test]
+fn sysbench_tells_sums_and_counts() {
+    let fast = SYSBENCH
+        .replace("fsyncs/s:                     488.77", "fsyncs/s:                     0.00")
+        .replace("total number of events:              37794", "total number of events:              877986")
+        .replace(
+            "avg:                                    0.32",
+            "avg:                                    0.00",
+        )
+        .replace("11910.97", "5216.29");
+    let total = runs(&fast).runs.remove(0).run.ops.total;
+    assert_eq!((total.requests, total.lat_ns_mean.round()), (877_986, 5941.0));
+    let without = runs(&fast.replace("         sum: ", "         total: ")).runs.remove(0).run;
+    assert_eq!(without.ops.total.lat_ns_mean, 0.0);
+    assert!(without.settings["lacks"].contains("latencies"), "{}", without.settings["lacks"]);
+}
+
+#[test]
+fn elbencho_quotes_cells_with_commas() {
+    let quoted = ELBENCHO.replace(",a,file", ",\"a, b\",file");
+    let names: Vec<String> = runs(&quoted).runs.iter().map(|it| it.run.workload.clone()).collect();
+    assert_eq!(names, ["a, b WRITE", "a, b READ"]);
+}
+
 #[test]
 fn elbencho_tells_reads_of_mixes_apart() {
     let head = "operation,time ms [last],threads,IO depth,block size,random,IOPS [last],MiB/s [last],IO lat us [avg],\

@@ -133,7 +133,8 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
     for (index, line) in text.lines().enumerate() {
         let cells: Vec<&str> = line.split_ascii_whitespace().collect();
         if cells.contains(&"reqrate") && cells.contains(&"Interval") {
-            head = cells;
+            // Another file begins, whose runs may have the same names.
+            (head, course) = (cells, Course::default());
             continue;
         }
         let row = Row { head: &head, cells: &cells, line: index + 1 };
