@@ -63,7 +63,8 @@ pub(super) fn read(
 
 /// How the history of a device became a need.
 fn said(device: &DeviceHistory, past: &Past) -> String {
-    let which = if device.iops_needed() == device.iops.map(|it| it.max) { "the most" } else { "99 %" };
+    let which =
+        if device.iops_needed() == device.iops.map(|it| it.max) { "the most" } else { "99 % of the time" };
     let peaks = match device.interval_s {
         Some(interval) if interval > INTERVAL_S_MAX => {
             format!("; readings are {interval:.0} s apart, and shorter peaks are not in them")
@@ -83,7 +84,7 @@ fn said(device: &DeviceHistory, past: &Past) -> String {
         _ => String::new(),
     };
     format!(
-        "{}: needs {:.0} requests/s ({which} of the time, of {} readings), {:.0} on average; places are taken for random{peaks}{short}",
+        "{}: needs {:.0} requests/s ({which} in {} readings), {:.0} on average; places are taken for random{peaks}{short}",
         device.name(),
         past.iops,
         device.readings,
