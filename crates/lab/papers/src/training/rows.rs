@@ -37,6 +37,9 @@ const OVER_NETWORK: &str = "NVMe";
 /// How far the rate in bytes may be off that in samples.
 const RATES_OFF_MAX: f64 = 0.1;
 
+/// Columns of whole numbers that count.
+const COUNTS: [&str; 4] = ["accelerators", "hosts", "read_threads", "batch"];
+
 /// How many times the rate in samples may be off that of batches computed, either way: the first and last batches weigh.
 const COMPUTED_OFF_MAX: f64 = 2.0;
 
@@ -132,7 +135,6 @@ fn read_row(
             }
         }
     };
-    const COUNTS: [&str; 4] = ["accelerators", "hosts", "read_threads", "batch"];
     let [accelerators, hosts, read_threads, batch] = COUNTS.map(|column| number(column, 1.0) as u32);
     let tiny = 1e-9;
     let samples_per_s = number("samples_per_s", 0.0);

@@ -84,7 +84,7 @@ fn said(device: &DeviceHistory, past: &Past) -> String {
         _ => String::new(),
     };
     format!(
-        "{}: needs {:.0} requests/s ({which} in {} readings), {:.0} on average; places are taken for random{peaks}{short}",
+        "{}: needs {:.0} requests/s ({which} of {} readings), {:.0} on average; places are taken for random{peaks}{short}",
         device.name(),
         past.iops,
         device.readings,
