@@ -316,6 +316,17 @@ impl Actor {
             .then_some((key, "must be a multiple of 512 bytes, a sector: 1MiB is, and 1MB is not"))
     }
 
+    /// Its requests in flight are no more than a driver can hold.
+    fn depth_complaint(&self) -> Option<(&'static str, &'static str)> {
+        let key = match self {
+            Self::Accelerator(_) => "read_threads",
+            Self::Checkpoint(_) => "writers",
+            _ => "iodepth",
+        };
+        (u64::from(self.iodepth()) > PLACES_MAX)
+            .then_some((key, "makes more than a million requests in flight: make it fewer"))
+    }
+
     /// Says what is wrong with its settings, if anything is: the key, and why.
     pub(crate) fn complaint(&self) -> Option<(&'static str, &'static str)> {
         let zeros: &[(&'static str, u64)] = &match self {
@@ -355,16 +366,8 @@ impl Actor {
         if let Some((key, _)) = zeros.iter().find(|(_, value)| *value == 0) {
             return Some((key, "must be above 0"));
         }
-        if let Some(found) = self.request_complaint() {
+        if let Some(found) = self.request_complaint().or_else(|| self.depth_complaint()) {
             return Some(found);
-        }
-        if u64::from(self.iodepth()) > PLACES_MAX {
-            let key = match self {
-                Self::Accelerator(_) => "read_threads",
-                Self::Checkpoint(_) => "writers",
-                _ => "iodepth",
-            };
-            return Some((key, "makes more than a million requests in flight: make it fewer"));
         }
         match self {
             Self::Accelerator(it) if !(it.au_goal_pct > 0.0 && it.au_goal_pct <= 100.0) => {

@@ -124,6 +124,10 @@ fn read_row(
     };
     let mut number = |column: &'static str, least: f64| -> f64 {
         match text(column).parse::<f64>() {
+            Ok(value) if value.is_finite() && value.fract() > 0.0 && COUNTS.contains(&column) => {
+                problem(column, "is no whole number");
+                least
+            }
             Ok(value) if value.is_finite() && value >= least => value,
             Ok(_) => {
                 problem(column, "is too small");
@@ -160,54 +164,56 @@ fn read_row(
         au_pct: number("au_pct", tiny),
         mib_per_s: number("mb_per_s", tiny),
     };
-    for column in
-        COUNTS.into_iter().filter(|column| text(column).parse::<f64>().is_ok_and(|it| it.fract() > 0.0))
-    {
-        problem(column, "is no whole number");
-    }
-    if row.drives.is_empty() && !row.is_parallel() {
-        problem("drives", "is empty but needed");
-    }
-    if row.sample_bytes_stdev > row.sample_bytes {
-        problem("sample_bytes_stdev", "is above the mean, sample_bytes");
-    }
-    if let Some(why) = row.attached_complaint() {
-        problem("attached", why);
-    }
-    if row.au_pct > 100.0 {
-        problem("au_pct", "is above 100 percent");
-    }
-    let by_samples = samples_per_s * row.sample_bytes / f64::from(1 << 20);
-    // What is no number is told once.
-    let is_told = |column: &str| text(column).parse::<f64>().is_ok_and(|it| it > 0.0);
-    if is_told("samples_per_s")
-        && is_told("mb_per_s")
-        && is_told("sample_bytes")
-        && (row.mib_per_s / by_samples - 1.0).abs() > RATES_OFF_MAX
-    {
-        let why = format!(
-            "is no rate of {samples_per_s} samples/s of {} bytes, which is {by_samples:.1}",
-            row.sample_bytes
-        );
-        problem("mb_per_s", &why);
-    }
-    let computed = f64::from(accelerators) * f64::from(batch) / row.compute_s * row.au_pct / 100.0;
-    let is_whole =
-        ["accelerators", "batch", "compute_s_per_batch", "au_pct", "samples_per_s"].into_iter().all(is_told);
-    if is_whole && !(1.0 / COMPUTED_OFF_MAX..=COMPUTED_OFF_MAX).contains(&(computed / samples_per_s)) {
-        let why = format!(
-            "is no rate of {accelerators} accelerators that compute batches of {batch} in {} s at AU {} %, which is {computed:.1}",
-            row.compute_s, row.au_pct
-        );
-        problem("samples_per_s", &why);
-    }
     if row.id.is_empty() {
         problem("id", "is empty but needed");
+    }
+    // Of a row whose figures are none, these say enough.
+    if problems.len() == before {
+        for (column, why) in row.complaints(samples_per_s) {
+            let (row, value) = (text("id"), text(column));
+            problems.push(RowProblem { line, row, column, value, why, nearest: None });
+        }
     }
     (problems.len() == before).then_some(row)
 }
 
 impl TrainingRow {
+    /// What can't be of its figures, and those that contradict each other, by columns.
+    fn complaints(&self, samples_per_s: f64) -> Vec<(&'static str, String)> {
+        let mut found: Vec<(&'static str, String)> = Vec::new();
+        if self.drives.is_empty() && !self.is_parallel() {
+            found.push(("drives", "is empty but needed".into()));
+        }
+        if self.sample_bytes_stdev > self.sample_bytes {
+            found.push(("sample_bytes_stdev", "is above the mean, sample_bytes".into()));
+        }
+        if let Some(why) = self.attached_complaint() {
+            found.push(("attached", why.into()));
+        }
+        if self.au_pct > 100.0 {
+            found.push(("au_pct", "is above 100 percent".into()));
+            return found;
+        }
+        let by_samples = samples_per_s * self.sample_bytes / f64::from(1 << 20);
+        if by_samples > 0.0 && (self.mib_per_s / by_samples - 1.0).abs() > RATES_OFF_MAX {
+            let bytes = self.sample_bytes;
+            let why =
+                format!("is no rate of {samples_per_s} samples/s of {bytes} bytes, which is {by_samples:.1}");
+            found.push(("mb_per_s", why));
+        }
+        let Self { accelerators, batch, compute_s, au_pct, .. } = self;
+        let computed = f64::from(*accelerators) * f64::from(*batch) / compute_s * au_pct / 100.0;
+        let ratio = computed / samples_per_s;
+        if samples_per_s > 0.0 && !(1.0 / COMPUTED_OFF_MAX..=COMPUTED_OFF_MAX).contains(&ratio) {
+            let why = format!(
+                "is no rate of {accelerators} accelerators that compute batches of {batch} in {compute_s} s at AU {au_pct} %, which is \
+                 {computed:.1}"
+            );
+            found.push(("samples_per_s", why));
+        }
+        found
+    }
+
     /// What is wrong with how its drives are attached.
     fn attached_complaint(&self) -> Option<&'static str> {
         let is_network = self.attached.starts_with(OVER_NETWORK);

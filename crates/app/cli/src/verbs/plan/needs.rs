@@ -119,19 +119,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         Some(app) => own[app].latency.push(bound),
         None => latency.push(bound),
     })?;
-    // What an application needs by itself counts where no option says otherwise; that of the only one is the need of all.
-    for (app, stated) in &asked.stated {
-        let of_one = &mut own[*app];
-        let rate = stated.iops.filter(|_| args.mib_per_sec.is_empty() && of_one.iops.is_none());
-        let bytes = stated.bytes_per_sec.filter(|_| of_one.bytes_per_sec.is_none());
-        if asked.applications.len() == 1 {
-            iops = iops.or(rate);
-            bytes_per_sec = bytes_per_sec.or(bytes);
-        } else {
-            of_one.iops = of_one.iops.or_else(|| rate.filter(|_| iops.is_none()));
-            of_one.bytes_per_sec = of_one.bytes_per_sec.or_else(|| bytes.filter(|_| bytes_per_sec.is_none()));
-        }
-    }
+    (iops, bytes_per_sec) = with_stated(asked, !args.mib_per_sec.is_empty(), (iops, bytes_per_sec), &mut own);
     let has_own = own.iter().any(|own| *own != OwnNeeds::default());
     Ok(Needs {
         usable,
@@ -154,6 +142,29 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         loss_per_year: Some(args.loss_per_year / 100.0),
         goal: args.goal.or((!args.bounds_parts()).then_some(Goal::Cheapest)),
     })
+}
+
+/// The rates that all applications need, and in `own` those of one: what an application needs by itself counts where no option says
+/// otherwise. That of the only one is the need of all.
+fn with_stated(
+    asked: &Asked,
+    has_bytes: bool,
+    (mut iops, mut bytes_per_sec): (Option<f64>, Option<f64>),
+    own: &mut [OwnNeeds],
+) -> (Option<f64>, Option<f64>) {
+    for (app, stated) in &asked.stated {
+        let of_one = &mut own[*app];
+        let rate = stated.iops.filter(|_| !has_bytes && of_one.iops.is_none());
+        let bytes = stated.bytes_per_sec.filter(|_| of_one.bytes_per_sec.is_none());
+        if asked.applications.len() == 1 {
+            iops = iops.or(rate);
+            bytes_per_sec = bytes_per_sec.or(bytes);
+        } else {
+            of_one.iops = of_one.iops.or_else(|| rate.filter(|_| iops.is_none()));
+            of_one.bytes_per_sec = of_one.bytes_per_sec.or_else(|| bytes.filter(|_| bytes_per_sec.is_none()));
+        }
+    }
+    (iops, bytes_per_sec)
 }
 
 /// What `usable` has become after `years`, with so many percent more each year.
