@@ -42,6 +42,15 @@ def test_what_is_written_is_read_whatever_may_fail(level: str, members: int, may
     assert controller.read(0, controller.volume_blocks) == expected
 
 
+def test_a_member_io_that_has_ended_is_not_another_of_its_number() -> None:
+    controller = raidlab.Controller("5", 3)
+    controller.begin_write(0, text(1))
+    first = controller.pending[0]
+    controller.finish(first)
+    with pytest.raises(raidlab.RaidlabError, match="no longer pending"):
+        controller.finish(first)
+
+
 def test_the_write_hole() -> None:
     def torn() -> raidlab.Controller:
         """Data is written and its parity is not, when power fails."""

@@ -59,12 +59,26 @@ def test_tables_reach_frame_libraries(runs):
     assert of_arrow["tags_json"].to_pylist() == ["[]", "[]"]
 
 
+def test_a_table_is_written_and_an_entry_found_by_its_name(runs, tmp_path):
+    table = runs.table()
+    assert table.to_parquet(tmp_path / "runs.parquet") is None
+    assert (tmp_path / "runs.parquet").read_bytes() == table.to_parquet()
+    with pytest.raises(raidlab.RaidlabError, match="path=.*can't be written"):
+        table.to_parquet(tmp_path / "nowhere" / "runs.parquet")
+    drives = raidlab.Catalog().drives
+    assert drives["st3600057ss"]["id"] == "st3600057ss"
+    with pytest.raises(KeyError, match="no entry 'st3600057xx'"):
+        drives["st3600057xx"]
+
+
 def test_latencies_and_timelines(runs):
     latency = runs[1].latency
     facts = runs[1].to_dict()["total"]
     assert latency.percentile(99.9) == facts["lat_ns_p999"]
     assert facts["lat_ns_p50"] <= latency.percentile(75) <= facts["lat_ns_p90"] * 1.125
     assert latency.percentile(100) == latency.max_ns
+    all_of_them = [latency.percentile(pct / 100) for pct in range(1, 10_001)]
+    assert all_of_them == sorted(all_of_them), "what is kept lies between the ends of bins"
     timeline = runs[1].timeline.to_dicts()
     assert {row["op"] for row in timeline} == {"read", "write", "total"}
     assert sum(row["requests"] for row in timeline if row["op"] == "total") == facts["requests"]
@@ -135,6 +149,14 @@ BAD = [
     (lambda: raidlab.Catalog(set={"perc-h800": "1"}), "perc-h800", "member_command.read"),
     (lambda: raidlab.Store(5), "path=5", "a path"),
     (lambda: raidlab.Runs([5]), "runs=5", "raidlab.Run"),
+    (lambda: raidlab.Latency({}).percentile(float("nan")), "pct=nan", "above 0 and at most 100"),
+    (lambda: array(members=float("nan")), "members=nan", "a finite number"),
+    (lambda: array(cache={"size": float("inf")}), "cache={'size': inf}", "a finite number"),
+    (lambda: raidlab.Catalog(5), "files=5", "a list of files and folders"),
+    (lambda: raidlab.Catalog(b"x"), "files=b'x'", "a list of files and folders"),
+    (lambda: raidlab.Catalog(set={1: 2}), "set={1: 2}", "perc-h800:member_command.read"),
+    (lambda: raidlab.simulate(array(), "md1200-oltp", iodepth=b"5"), "iodepth=b'5'", "requests in flight"),
+    (lambda: raidlab.simulate(array(), b"md"), "workload=b'md'", "a workload is a name"),
     (lambda: raidlab.Latency({}).percentile("high"), "pct='high'", "above 0 and at most 100"),
     (lambda: raidlab.Latency({}).percentile(0), "pct=0", "above 0 and at most 100"),
     (lambda: raidlab.risk("6", "many"), "many", "members"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 from ._raidlab import RaidlabError
@@ -61,6 +62,24 @@ def number(value: Any) -> Optional[int]:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def real(value: Any) -> Optional[float]:
+    """A number of Python, NumPy or another library; none for anything else, and for what is no finite number."""
+    if isinstance(value, (bool, str, bytes)):
+        return None
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def listed(name: str, value: Any, allowed: str) -> list[Any]:
+    """What is in a list or another iterable, or the value itself; bytes are no list of numbers."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise refused(name, value, allowed)
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
 def plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -33,6 +33,8 @@ class Catalog:
     ) -> None:
         if isinstance(files, (str, Path)):
             raise RaidlabError(f"files={str(files)!r}: it is a list of files and folders: write ['{files}']")
+        if isinstance(files, (bytes, Mapping)) or not isinstance(files, Iterable):
+            raise refused("files", files, "it is a list of files and folders")
         for argument, value in [("set", set), ("drives", drives)]:
             if value is not None and not isinstance(value, Mapping):
                 raise RaidlabError(f"{argument}={value!r}: it is a dictionary")
@@ -40,7 +42,7 @@ class Catalog:
             if not isinstance(name, str) or not isinstance(drive, OwnDrive):
                 raise RaidlabError(f"drives[{name!r}]={drive!r}: it is a name and a raidlab.OwnDrive")
         texts = [(str(path), _read(path)) for given in files for path in _toml_files(Path(checked_path("files", given)))]
-        changes = [_change(place, str(value)) for place, value in (set or {}).items()]
+        changes = [_change(place, value) for place, value in (set or {}).items()]
         self._fill(texts, changes, dict(drives or {}))
 
     def _fill(self, texts: list[tuple[str, str]], changes: list[tuple[str, str, str]], drives: dict[str, OwnDrive]) -> None:
@@ -126,9 +128,9 @@ class Array:
         given = {name: plain(value) for name, value in locals().items() if name != "self" and value is not None}
         for name, value in given.items():
             try:
-                json.dumps(value)
+                json.dumps(value, allow_nan=False)
             except (TypeError, ValueError):
-                raise refused(name, value, "it is text, a number, True or False, or a dictionary of these") from None
+                raise refused(name, value, "it is text, a finite number, True or False, or a dictionary of these") from None
         self._fill(given, json.dumps(given))
 
     def __getattr__(self, name: str) -> Any:
@@ -238,8 +240,10 @@ def _toml_files(path: Path) -> list[Path]:
     return found
 
 
-def _change(place: str, value: str) -> tuple[str, str, str]:
-    entry, colon, key = place.partition(":")
-    if not (entry and colon and key and value):
-        raise RaidlabError(f"set: '{place}' is no place of a figure: write it as 'perc-h800:member_command.read'")
-    return entry, key, value
+def _change(place: Any, value: Any) -> tuple[str, str, str]:
+    entry, colon, key = place.partition(":") if isinstance(place, str) else ("", "", "")
+    if not (entry and colon and key):
+        raise refused("set", {place: value}, "a place of a figure is written as 'perc-h800:member_command.read'")
+    if not str(value):
+        raise refused("set", {place: value}, "the figure is empty")
+    return entry, key, str(value)

@@ -96,6 +96,9 @@ class Controller:
 
     def finish(self, io: Union[MemberIo, int]) -> None:
         """Carries out a member I/O; more may become pending."""
+        # Numbers are used again.
+        if isinstance(io, MemberIo) and io not in self.pending:
+            raise refused("io", io, "it is no longer pending")
         number = io.number if isinstance(io, MemberIo) else io
         self._controller.finish(whole("io", number, 0, 2**32 - 1, "it is one of pending, or its number:"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import textwrap
 import zlib
@@ -14,7 +15,7 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, needed, of_type, whole
+from .arguments import flag, needed, of_type, real, refused, whole
 from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
@@ -36,8 +37,15 @@ class Records(Sequence[dict[str, Any]]):
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
+    def __getitem__(self, index: str) -> dict[str, Any]: ...
+    @overload
     def __getitem__(self, index: slice) -> Records: ...
-    def __getitem__(self, index: Union[int, slice]) -> Union[dict[str, Any], Records]:
+    def __getitem__(self, index: Union[int, str, slice]) -> Union[dict[str, Any], Records]:
+        if isinstance(index, str):
+            found = next((row for row in self._rows if row.get("id") == index), None)
+            if found is None:
+                raise KeyError(f"there is no entry '{index}'")
+            return found
         return Records(self._rows[index], self._columns) if isinstance(index, slice) else self._rows[index]
 
     def __len__(self) -> int:
@@ -128,9 +136,21 @@ class Table:
         """A ``polars.DataFrame``."""
         return needed("polars", "to_polars()").DataFrame(self)
 
-    def to_parquet(self, content: str = "runs") -> bytes:
-        """The bytes of a Parquet file, as ``raidlab export parquet`` writes it."""
-        return self._table.parquet(content)
+    @overload
+    def to_parquet(self) -> bytes: ...
+    @overload
+    def to_parquet(self, path: Union[str, os.PathLike[str]]) -> None: ...
+    def to_parquet(self, path: Optional[Union[str, os.PathLike[str]]] = None) -> Optional[bytes]:
+        """Writes a Parquet file, as ``raidlab export parquet`` does; without ``path`` its bytes are returned."""
+        target = None if path is None else checked_path("path", path)
+        content = self._table.parquet("runs")
+        if target is None:
+            return content
+        try:
+            Path(target).write_bytes(content)
+        except OSError as error:
+            raise refused("path", path, f"it can't be written: {error.strerror}") from None
+        return None
 
     def __len__(self) -> int:
         return len(self._table)
@@ -165,6 +185,10 @@ class Table:
         return _html_table(*self._says())
 
 
+KEPT_PERCENTILES = {50: "p50", 90: "p90", 99: "p99", 99.9: "p999", 99.99: "p9999", 99.999: "p99999"}
+"""Percentiles that are kept with a run, by their names in its summary."""
+
+
 class Latency:
     """The latency of one direction of a run, from submission to completion, in nanoseconds."""
 
@@ -191,18 +215,23 @@ class Latency:
 
         50, 90, 99, 99.9, 99.99 and 99.999 are kept with the run; others are read from bins, and too large by at most 12.5 %.
         """
-        if isinstance(pct, bool) or not isinstance(pct, (int, float)) or not 0 < pct <= 100:
-            raise RaidlabError(f"pct={pct!r}: a percentile is above 0 and at most 100")
-        kept = {50: "p50", 90: "p90", 99: "p99", 99.9: "p999", 99.99: "p9999", 99.999: "p99999"}.get(pct)
-        if kept is not None:
-            return int(self._summary[f"lat_ns_{kept}"])
+        given = real(pct)
+        if given is None or not 0 < given <= 100:
+            raise refused("pct", pct, "a percentile is above 0 and at most 100")
+        kept = {at: int(self._summary[f"lat_ns_{name}"]) for at, name in KEPT_PERCENTILES.items()}
+        if given in kept:
+            return kept[given]
         bins = self.bins
-        wanted, seen = pct / 100 * sum(count for _, count in bins), 0
+        wanted, seen, found = given / 100 * sum(count for _, count in bins), 0, self.max_ns
         for up_to_ns, count in bins:
             seen += count
             if seen >= wanted:
-                return min(up_to_ns, self.max_ns)
-        return self.max_ns
+                found = up_to_ns
+                break
+        # The end of a bin may lie beyond a percentile above it that is kept.
+        least = max((ns for at, ns in kept.items() if at < given), default=0)
+        most = min((ns for at, ns in kept.items() if at > given), default=self.max_ns)
+        return max(least, min(found, most, self.max_ns))
 
     def __repr__(self) -> str:
         return f"Latency(mean {self.mean_ns / 1e6:.3g} ms, p99 {self.percentile(99) / 1e6:.3g} ms, max {self.max_ns / 1e6:.3g} ms)"

@@ -15,7 +15,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import RaidlabWarning, flag, missing, needed, of_type, refused, whole
+from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, refused, shown, whole
 from .arguments import executor as checked_executor
 from .arrays import Array, Catalog, checked_catalog
 from .bars import Bar
@@ -143,7 +143,7 @@ def _warn(count: int, doubts: Doubts) -> None:
 
 
 def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
-    arrays = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    arrays = listed("arrays", given, "it is a raidlab.Array, or a list of these")
     if not arrays:
         raise refused("arrays", arrays, "name at least one raidlab.Array")
     for place, array in enumerate(arrays):
@@ -154,7 +154,7 @@ def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
 def _depths(given: Union[int, Sequence[int], None], name: str) -> Optional[list[int]]:
     if given is None:
         return None
-    depths = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    depths = listed(name, given, "it is a number of requests in flight, or a list of these")
     if not depths:
         raise refused(name, depths, "name at least one number of requests in flight")
     return [whole(name, depth, 1, 65536, "requests in flight are") for depth in depths]
@@ -204,7 +204,10 @@ def pickled(task: Any) -> bytes:
     try:
         import cloudpickle
     except ImportError:
-        return pickle.dumps(task)
+        try:
+            return pickle.dumps(task)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise missing("cloudpickle", "a function that is not at the top level of a module, sent to workers,", error) from None
     return bytes(cloudpickle.dumps(task))
 
 
@@ -379,6 +382,10 @@ class _Crew:
             task = pickled((*self._plan.part(self._each, first, last), first, self._taken.output is not None))
             try:
                 future = self._executor.submit(run_chunk, task)
+                if not (callable(getattr(future, "result", None)) and callable(getattr(future, "cancel", None))):
+                    raise refused("executor", self._executor, "its method submit returns a future")
+            except RaidlabError:
+                raise
             except (BrokenExecutor, RuntimeError):
                 self._is_gone = True
                 self._again.append((first, last, tries))
@@ -397,6 +404,11 @@ class _Crew:
         finally:
             for future in self._under_way:
                 future.cancel()
+        left = self._count - self._next + sum(last - first for first, last, _ in self._again)
+        if left:
+            warnings.warn(
+                f"the executor {shown(self._executor)} takes no more work: {left} of {self._count} runs were made here", RaidlabWarning, stacklevel=3
+            )
         for first, last, _ in sorted(self._again):
             _run_here(self._plan, range(first, last), self._taken, self._bar)
         if self._next < self._count:

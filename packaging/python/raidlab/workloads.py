@@ -145,7 +145,7 @@ Given = Union[str, Workload, Batches]
 
 def as_workloads(given: Union[Given, Sequence[Given]]) -> list[Workload]:
     """A name, a workload, a function that makes one, or several of these."""
-    several = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    several = list(given) if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)) else [given]
     if not several:
         raise RaidlabError(f"workload={shown(given)}: name at least one; raidlab.Workload.builtin() has the names")
     for it in several:

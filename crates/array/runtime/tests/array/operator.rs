@@ -316,7 +316,7 @@ fn a_device_is_not_taken_out_while_something_is_undecided() {
     let used = use_array_by(paths, RunSettings::of(&config), |_| Nobody);
     used.until("whole", is_whole);
     used.done(&Command::Check);
-    used.until("undecided", |status| status.condition == Condition::Undecided);
+    used.until("undecided", |status| status.condition == Condition::Undecided && status.scan.is_none());
     let reason = used.refused(&fail("1"));
     assert!(reason.contains("--trust-data"), "{reason}");
     used.done(&Command::Repair { trust_data: true });
