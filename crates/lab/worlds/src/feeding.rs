@@ -1,7 +1,7 @@
 //! Finds how many accelerators storage feeds: the largest number whose utilisation keeps the bound of the workload.
 //!
 //! ```text
-//! AU  │• • • •                 the numbers that were asked for, then halves of what lies between
+//! AU  │• • • •                 the numbers that were asked for, then some of those between
 //!     │┄┄┄┄┄┄┄┄┄┄┄┄┄ bound     the last that keeps it and the first that does not
 //!     │          •   •
 //!     └──────────────── accelerators

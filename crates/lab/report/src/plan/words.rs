@@ -145,19 +145,15 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
 
 /// How arrays are compared by what they cost, where that is not known of all.
 fn prices(outcome: &PlanOutcome, prices: &Prices) -> Option<String> {
-    if !outcome.has_prices && prices.are_given() {
-        return Some(
-            "No array has a price for each of its parts: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of \
-             flash 6; docs/planning.md)."
-                .to_owned(),
-        );
-    }
     if !outcome.has_prices {
-        return Some(
-            "No prices were given: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of flash 6; \
-             docs/planning.md). --prices takes yours."
-                .to_owned(),
-        );
+        let (why, advice) = if prices.are_given() {
+            ("No array has a price for each of its parts", "")
+        } else {
+            ("No prices were given", " --prices takes yours.")
+        };
+        return Some(format!(
+            "{why}: what arrays cost is compared by usual ratios of prices (a terabyte of disk 1, of flash 6; docs/planning.md).{advice}"
+        ));
     }
     // Speed is looked at first where the fastest is the best, and a price only among equals.
     let rule = if outcome.needs.wants_cheapest() {
