@@ -81,7 +81,7 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
 
     let served = Served::start(&bench, &["m1", "m2", "m0"]);
     assert!(done(&bench, &["status", "./c.sock"]).contains("optimal, RAID 5 of 3 members"));
-    let load = ["--workload", "streaming", "--iodepth", "4", "--ramp", "5ms", "--run", "50ms", "--json"];
+    let load = ["--workload", "streaming", "--iodepth", "4", "--ramp", "5ms", "--run", "1s", "--json"];
     let targets = bench
         .done(&[&["measure", "n.sock", "nbd+unix:///a?socket=n.sock"], &load[..]].concat())
         .json()["runs"][0]["targets"]

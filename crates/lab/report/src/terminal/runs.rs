@@ -52,7 +52,11 @@ fn direction_lines(run: &RunResult) -> String {
             text += &direction_line(name, summary);
         }
     }
-    text + &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>()
+    text += &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>();
+    if text.is_empty() && !is_program && !run.is_foreign() {
+        text += "  no request ended in the window: make it longer, with --run\n";
+    }
+    text
 }
 
 /// Lines of classes at most; neighbours of more are taken together.
