@@ -2,11 +2,11 @@
 
 use super::PlanError;
 use super::judge::Pace;
-use raidlab_advisor::plan::OwnNeeds;
 use raidlab_advisor::plan::estimate::Demand;
+use raidlab_advisor::plan::{OwnNeeds, Performance};
 use raidlab_hardware::DriveHistory;
 use raidlab_units::ByteCount;
-use raidlab_workload::{AccessSpec, MixPart, Pacing, Places, RequestRate, Workload};
+use raidlab_workload::{AccessSpec, LagSummary, MixPart, OpSummary, Pacing, Places, RequestRate, Workload};
 
 /// What the array is for.
 #[derive(Clone, Debug)]
@@ -116,6 +116,38 @@ impl Application {
                 closed.rate_max.map(RequestRate::per_second).into_iter().chain(by_bytes).reduce(f64::min)
             }
         }
+    }
+
+    /// Requests per second that arrive whatever the array does, where all of it comes so: what it needs unless less is stated.
+    pub fn arrivals_per_sec(&self) -> Option<f64> {
+        let of = |pacing: Pacing| match pacing {
+            Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
+            Pacing::Closed(_) => None,
+        };
+        let AccessSpec { parts, pacing, .. } = &self.workload.spec;
+        // Parts with weights share the loop of the whole.
+        let shares = parts.is_empty() || parts.iter().any(|part| part.weight.is_some());
+        let loops = parts.iter().filter(|part| part.weight.is_none()).map(|part| part.pacing);
+        loops.chain(shares.then_some(*pacing)).map(of).sum()
+    }
+
+    /// What it got of an array at a pace, beside others.
+    pub(super) fn got(&self, total: &OpSummary, lag: Option<&LagSummary>, pace: Pace) -> Performance {
+        let found = Performance::of_requests(total, self.workload.spec.iodepth(pace.iodepth));
+        Performance { held_iops: pace.held_iops, ..self.at_own_rate(found, lag) }
+    }
+
+    /// The figures of a run of it. Of what arrives the share counts that was started: how many arrive in a short window is chance.
+    pub(super) fn at_own_rate(&self, found: Performance, lag: Option<&LagSummary>) -> Performance {
+        /// What starts in a window and what arrives in it differ by as much where nothing is left behind.
+        const ALL: f64 = 0.98;
+        let (Some(own), Some(lag)) = (self.arrivals_per_sec(), lag) else { return found };
+        if found.iops == 0.0 || lag.started == 0 {
+            return found;
+        }
+        let share = lag.started as f64 / (lag.started + lag.unserved) as f64;
+        let iops = if share < ALL { own * share } else { own };
+        Performance { iops, bytes_per_sec: found.bytes_per_sec * iops / found.iops, ..found }
     }
 
     /// What it asks on average beside others.

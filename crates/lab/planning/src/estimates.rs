@@ -62,7 +62,7 @@ pub(super) fn at_end(
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
-    Ok(bench.performance(&result, &paces))
+    Ok(bench.performance(&result, run, &paces))
 }
 
 #[cfg(test)]

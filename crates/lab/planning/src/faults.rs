@@ -81,7 +81,7 @@ impl Bench<'_> {
         let models = self.models(judged.geometry);
         let load = judge::load(self, judged, run, judge::Window::Fault, paces);
         let missing = self.array(judged, 0, judge::Window::Fault)?;
-        let degraded = self.with_fault(judged, &missing, (&load, paces))?.0;
+        let degraded = self.with_fault(judged, &missing, (&load, run, paces))?.0;
         let mut array = self.array(judged, judged.geometry.spares.max(1), judge::Window::Fault)?;
         let config = &mut array.config;
         config.resilience.scan_iodepth = config.resilience.scan_iodepth.max(REBUILD_IODEPTH);
@@ -95,7 +95,7 @@ impl Bench<'_> {
         let is_random = self.demands.iter().any(|demand| demand.random_share > 0.0);
         let least = if is_random && !models.drive.is_flash() { DISKS_SECS } else { least };
         let load = Load { run: load.run.max(NanoSpan::from_secs_f64(least)), ..load };
-        let (rebuilding, hours) = self.with_fault(judged, &array, (&load, paces))?;
+        let (rebuilding, hours) = self.with_fault(judged, &array, (&load, run, paces))?;
         // The window sees the outer edge of disks and the write buffers of flash; the whole is written no faster than `risk` has it.
         let hours = hours.map(|hours| rate.map_or(hours, |pace| hours.max(pace.hours)));
         let rebuild = hours.map(|hours| Rebuild { hours, bytes_per_sec: member_bytes / (hours * 3600.0) });
@@ -107,7 +107,7 @@ impl Bench<'_> {
         &self,
         judged: &Judged,
         array: &ModelledArray,
-        (load, paces): (&Load, &[Pace]),
+        (load, run, paces): (&Load, usize, &[Pace]),
     ) -> Result<(Vec<Performance>, Option<f64>), PlanError> {
         let (result, rebuild) =
             run_degraded(&self.models(judged.geometry), array, load).map_err(|source| {
@@ -116,6 +116,6 @@ impl Bench<'_> {
                     source,
                 }
             })?;
-        Ok((self.performance(&result, paces), rebuild.map(|span| span.as_secs_f64() / 3600.0)))
+        Ok((self.performance(&result, run, paces), rebuild.map(|span| span.as_secs_f64() / 3600.0)))
     }
 }

@@ -12,7 +12,7 @@ use super::{Bench, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{ClosedLoop, LagSummary, Pacing, RequestRate, RunResult};
+use raidlab_workload::{ClosedLoop, Pacing, RequestRate, RunResult};
 use raidlab_worlds::simulated::run_simulated;
 use raidlab_worlds::{FILLS, Load, ModelledArray, RUN_TO_THE_END, fill_secs};
 
@@ -234,9 +234,8 @@ pub(super) fn judge(
         judged.performance[apps.clone()].copy_from_slice(&found);
         let merit = |app: usize| {
             let found = &judged.performance[app];
-            let lag = result.parts.get(app).map_or(result.lag, |part| part.lag);
             match bench.demands[app].pace {
-                Some(pace) => share_served(lag, found.iops / pace),
+                Some(pace) => (found.iops / pace).min(1.0),
                 None => found.metric(order.applications[app].workload.metric),
             }
         };
@@ -315,7 +314,7 @@ fn run_within_bounds(
             label: format!("{}, {}", bench.label(kept.geometry), load.label()),
             source,
         })?;
-        let found = bench.performance(&result, &paces);
+        let found = bench.performance(&result, run, &paces);
         expected.performance[apps.clone()].copy_from_slice(&found);
         // What the ramp was made for may have been a bound, and the cache not full after it.
         let (ramp, _) = times(bench, &expected, run, window);
@@ -386,16 +385,7 @@ pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Pe
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
-    Ok(bench.performance(&result, &paces)[0])
-}
-
-/// The share that an application at a rate of its own gets of it: of what arrived, or of its limit.
-fn share_served(lag: Option<LagSummary>, of_limit: f64) -> f64 {
-    match lag {
-        Some(lag) if lag.started + lag.unserved == 0 => 1.0,
-        Some(lag) => lag.started as f64 / (lag.started + lag.unserved) as f64,
-        None => of_limit.min(1.0),
-    }
+    Ok(bench.performance(&result, 0, &paces)[0])
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ use raidlab_hardware::{Catalog, CatalogError, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_raid::LayoutError;
 use raidlab_units::ByteCount;
-use raidlab_workload::{AccessSpec, BottleneckFacts, PartSummary, RunResult};
+use raidlab_workload::{BottleneckFacts, RunResult};
 use raidlab_worlds::CacheSettings;
 use raidlab_worlds::simulated::{SimulatedError, name_bottleneck};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
@@ -546,16 +546,13 @@ impl PlanOrder<'_> {
 
 impl Bench<'_> {
     /// What each application got in `run`, where they ran at these paces.
-    fn performance(&self, result: &RunResult, paces: &[Pace]) -> Vec<Performance> {
-        if !self.order.together || self.order.applications.len() == 1 {
-            return vec![Performance::of(result)];
+    fn performance(&self, result: &RunResult, run: usize, paces: &[Pace]) -> Vec<Performance> {
+        let apps = &self.order.applications[self.order.apps_of(run)];
+        if let [only] = apps {
+            return vec![only.at_own_rate(Performance::of(result), result.lag.as_ref())];
         }
-        let specs = self.order.applications.iter().map(|app| &app.workload.spec);
-        let of_part = |((spec, pace), part): ((&AccessSpec, &Pace), &PartSummary)| {
-            let found = Performance::of_requests(&part.ops.total, spec.iodepth(pace.iodepth));
-            Performance { held_iops: pace.held_iops, ..found }
-        };
-        specs.zip(paces).zip(&result.parts).map(of_part).collect()
+        let parts = apps.iter().zip(paces).zip(&result.parts);
+        parts.map(|((app, pace), part)| app.got(&part.ops.total, part.lag.as_ref(), *pace)).collect()
     }
 
     /// In words.

@@ -30,6 +30,7 @@ use raidlab_sim::{
     simulate_each,
 };
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::LagStats;
 use raidlab_worlds::simulated::SimulatedError;
 use serde::{Serialize, Serializer};
 
@@ -535,11 +536,7 @@ impl Tiers<'_> {
                 iodepth: paces[0].iodepth,
                 region: LoadRegion::Bytes(array.region),
             });
-            let specs = own.applications.iter().map(|app| &app.workload.spec);
-            let numbers = self.groups[group].apps.iter().zip(specs.zip(&paces));
-            apps.extend(
-                numbers.map(|(app, (spec, pace))| (*app, spec.iodepth(pace.iodepth), pace.held_iops)),
-            );
+            apps.extend(self.groups[group].apps.iter().copied().zip(paces));
         }
         let most = NanoSpan::from_secs_f64(PAIR_REQUESTS / iops.max(1.0));
         let run = run.min(most.max(NanoSpan::from_millis(250)));
@@ -560,12 +557,12 @@ impl Tiers<'_> {
             })?;
         // What has one part only is not told by parts.
         let totals = measured.iter().flat_map(|measured| match &measured.part_summaries()[..] {
-            [] => vec![measured.summaries().total],
-            parts => parts.iter().map(|part| part.ops.total.clone()).collect(),
+            [] => vec![(measured.summaries().total, measured.lag.as_ref().map(LagStats::summary))],
+            parts => parts.iter().map(|part| (part.ops.total.clone(), part.lag)).collect(),
         });
         let mut performance = vec![Performance::default(); apps.len()];
-        for ((app, depth, held_iops), total) in apps.into_iter().zip(totals) {
-            performance[app] = Performance { held_iops, ..Performance::of_requests(&total, depth) };
+        for ((app, pace), (total, lag)) in apps.into_iter().zip(totals) {
+            performance[app] = self.order.applications[app].got(&total, lag.as_ref(), pace);
         }
         Ok(performance)
     }

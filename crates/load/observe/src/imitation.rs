@@ -229,7 +229,9 @@ fn pacing_of(observed: &Observed, notes: &mut Vec<String>) -> Option<(Pacing, Op
         return Some((Pacing::default(), Some(iodepth)));
     }
     let per_second = (load.reads + load.writes) as f64 * 1e9 / observed.watched_ns as f64;
-    let rate = RequestRate::new(per_second)?;
+    // No watch is long enough for the digits behind these.
+    let step = if per_second >= 100.0 { 1.0 } else { 1e-3 };
+    let rate = RequestRate::new((per_second / step).round() * step)?;
     // Bursts of b at Poisson times: gaps vary by 2b - 1, counts by b.
     let of_gaps = observed.seen.as_ref().and_then(|seen| seen.figures.gap_variation);
     let spread = of_gaps.map_or_else(|| observed.intervals.dispersion(), |it| Some(f64::midpoint(it, 1.0)));

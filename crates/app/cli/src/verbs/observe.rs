@@ -233,7 +233,12 @@ fn in_words(devices: &[SeenDevice<'_>], moved: &[ProcessIo], output: &Output) ->
         })
         .collect();
     let written = devices.iter().filter_map(|it| it.workload.as_ref()?.output.as_ref());
-    let written = written.map(|path| format!("workload: raidlab simulate --workload {}\n", path.display()));
+    let written = written.map(|path| {
+        format!(
+            "workload: raidlab plan --app {0} --usable SIZE, or raidlab simulate --workload {0}\n",
+            path.display()
+        )
+    });
     observed(&rows, output.terminal()) + &processes(moved, output) + &written.collect::<String>()
 }
 

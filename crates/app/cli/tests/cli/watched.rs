@@ -39,6 +39,21 @@ fn a_device_in_use_is_watched() {
     assert!(why.json()["causes"].is_array() && why.json()["facts"]["busy_pct"].is_f64());
 }
 
+/// Two disks were the best array for what asked them three times what they do, since "no throughput is needed".
+#[test]
+fn what_arrives_must_be_served() {
+    let bench = Bench::new();
+    let desktops = ["plan", "-w", "vdi-steady", "--usable", "200GB", "--levels", "1", "--era", "any"];
+    let of = |drive: &'static str| {
+        let parts = ["--drives", drive, "--controllers", "perc-h800", "--members", "2", "--simulations", "1"];
+        bench.run(&[&desktops[..], &parts].concat())
+    };
+    of("st3600057ss").assert(3, &[]);
+    of("st3600057ss").says(&["Nothing that was looked at keeps all needs", "2000 requests/s"]);
+    let lower = bench.run(&[&desktops[..], &["--drives", "nope", "--iops", "2100"]].concat());
+    lower.assert(2, &["asks for 2000 requests/s", "2100 are needed"]);
+}
+
 #[test]
 fn a_history_is_taken_in_and_planned_from() {
     let bench = Bench::new();

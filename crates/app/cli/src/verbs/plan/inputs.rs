@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct AppArgs {
     /// Applications, each of which the array must serve: workloads, or files of workloads
-    #[arg(long, required_unless_present_any = ["icf", "fio", "trace", "from", "accelerators"], value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, short_alias = 'w', visible_alias = "workload", required_unless_present_any = ["icf", "fio", "trace", "from", "accelerators"], value_delimiter = ',', value_name = "NAME")]
     app: Vec<String>,
     /// Each step of this configuration of Iometer is an application; may be repeated
     #[arg(long, value_name = "FILE.icf")]
@@ -49,8 +49,8 @@ pub(super) struct AppArgs {
 /// What the array is for.
 pub(super) struct Asked {
     pub(super) applications: Vec<Application>,
-    /// What applications need by themselves, by their places: requests per second of the busiest second of a trace that is long enough
-    /// to have one, bytes per second of accelerators.
+    /// What applications need by themselves, by their places: requests per second that arrive whatever the array does, those of the
+    /// busiest second of a trace that is long enough to have one, bytes per second of accelerators.
     pub(super) stated: Vec<(usize, OwnNeeds)>,
     /// What histories say of applications, by their places.
     pub(super) past: Vec<(usize, Past)>,
@@ -107,6 +107,12 @@ impl AppArgs {
             stated
                 .push((applications.len(), OwnNeeds { bytes_per_sec: Some(needed), ..OwnNeeds::default() }));
             applications.push(application);
+        }
+        for (app, application) in applications.iter().enumerate() {
+            let iops = application.arrivals_per_sec();
+            if iops.is_some() && stated.iter().all(|(other, _)| *other != app) {
+                stated.push((app, OwnNeeds { iops, ..OwnNeeds::default() }));
+            }
         }
         let past = history::read(&self.from, plain, &mut applications)?;
         Ok(Asked { applications, stated, past })
