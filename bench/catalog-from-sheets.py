@@ -65,14 +65,14 @@ RATES = ["seq-read", "seq-write", "read-iops", "write-iops"]
 AT_MOST = {
     "intel-p5500-7680": RATES,
     "intel-p5600-6400": RATES,
-    "samsung-pm9a3-7680": RATES,
     "samsung-pm1735-6400": RATES,
     "kioxia-cm6-v-3200": RATES,
+    "kioxia-lc9-122880": ["read-iops"],
     "kioxia-cm7-r-7680": ["seq-read"],
     "micron-9200-max-6400": RATES,
-    "micron-7450-pro-7680": ["seq-read", "seq-write"],
+    "micron-7450-pro-7680": ["seq-read", "seq-write", "read-iops"],
     "micron-9400-pro-7680": ["read-iops"],
-    "samsung-pm1743-7680": ["seq-read", "seq-write", "read-iops"],
+    "samsung-pm1743-7680": RATES,
     "intel-s4500-3840": [*RATES, "read-latency", "write-latency", "active-power", "idle-power", "rated-writes"],
     "intel-s4600-1920": [*RATES, "read-latency", "write-latency", "active-power", "idle-power"],
     "micron-5400-pro-3840": RATES,
@@ -93,7 +93,7 @@ AT_MOST = {
 }
 
 # Years for which drive writes a day are counted where it is not five.
-DWPD_YEARS = {"samsung-pm9a3-7680": 3, "samsung-pm9a3-e1s-7680": 3, "samsung-pm9a3-m2-3840": 3, "samsung-pm983-3840": 3}
+DWPD_YEARS = {"samsung-pm9a3-e1s-7680": 3, "samsung-pm9a3-m2-3840": 3, "samsung-pm983-3840": 3}
 
 
 def options(row):
@@ -133,6 +133,13 @@ def options(row):
     return [*args, "--source", source]
 
 
+def with_shapes(entry, before):
+    """The entry with the shapes that it had: the table has none."""
+    shapes = [line + "\n" for line in before.splitlines() if line.startswith("form_factor = ")]
+    head, year, rest = entry.partition("year = ")
+    return head + "".join(shapes) + year + rest
+
+
 def main():
     raidlab, wanted = sys.argv[1], sys.argv[2:]
     failed = []
@@ -151,7 +158,8 @@ def main():
             continue
         entry = "".join(line + "\n" for line in made.stdout.splitlines() if not line.startswith("# "))
         entry = entry.replace(f'id = "new-{name}"', f'id = "{name}"')
-        (DRIVES / f"{name}.toml").write_text(entry)
+        path = DRIVES / f"{name}.toml"
+        path.write_text(with_shapes(entry, path.read_text() if path.exists() else ""))
     print(f"{len(failed)} rows made no entry")
     return 1 if failed else 0
 
