@@ -220,7 +220,7 @@ mod tests {
         let catalog = Catalog::builtin();
         let model = catalog.drive("samsung-pm9a3-7680").expect("in the catalogue");
         let DriveKind::Flash(flash) = &model.kind else { panic!("flash") };
-        let slow = Parts([-0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]).applied_to(flash);
+        let slow = Parts([-1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]).applied_to(flash);
         let slow = prefilled(&DriveModel { kind: DriveKind::Flash(Box::new(slow)), ..model.clone() });
         let targets: Vec<MatrixTarget> = [(2e4, 0.0), (4e5, 0.0), (2e5, 500.0)]
             .map(|(reads, writes)| {
