@@ -214,7 +214,11 @@ mod tests {
         assert!(app("video-surveillance").check_together().is_err(), "it has two parts");
         let (desktops, boot) = (app("vdi-steady"), app("vm-boot"));
         assert_eq!(desktops.demand_together().pace, Some(2000.0));
-        assert_eq!(app("video-surveillance").arrivals_per_sec(), Some(381.5 + 9.54), "all of its parts arrive");
+        assert_eq!(
+            app("video-surveillance").arrivals_per_sec(),
+            Some(381.5 + 9.54),
+            "all of its parts arrive"
+        );
         assert_eq!(boot.arrivals_per_sec(), None);
         assert_eq!((boot.demand().iodepth, boot.workload.spec.lines.len()), (64, 3));
     }
