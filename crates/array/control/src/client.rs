@@ -38,6 +38,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// [`ServeError`]: the array ended, or what answers is no array.
+    #[expect(clippy::missing_panics_doc, reason = "a command can be written down")]
     pub fn ask(&mut self, command: &Command) -> Result<Answer, ServeError> {
         let mut line = serde_json::to_vec(command).expect("a command can be written down");
         line.push(b'\n');

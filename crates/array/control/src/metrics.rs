@@ -88,6 +88,7 @@ static ARRAY_METRICS: &[ArrayMetric] = &[
 ];
 
 /// Writes the metrics of an array in the text form of `OpenMetrics`.
+#[expect(clippy::missing_panics_doc, reason = "text can be written to a string")]
 pub fn render(status: &ArrayStatus) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Metrics(status.clone())));

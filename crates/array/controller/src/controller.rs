@@ -153,6 +153,9 @@ impl Controller {
     }
 
     /// Takes in that a timer is due.
+    ///
+    /// # Panics
+    /// If the controller has set no such timer.
     pub fn handle_timer(&mut self, now: Nanos, id: TimerId) {
         self.advance(now);
         match id {
@@ -413,6 +416,9 @@ impl Controller {
 
     /// Notes that the redundancy of stripes (numbers below [`Controller::lock_count`], asserted) may disagree with
     /// their data, as after a crash. They are resynced with the next event, and before the host touches them.
+    ///
+    /// # Panics
+    /// If not all of these stripes are among those of the array.
     pub fn mark_out_of_sync(&mut self, stripes: Range<u64>) {
         let count = self.lock_count();
         assert!(stripes.end <= count, "stripes {stripes:?} are not all among {count}");

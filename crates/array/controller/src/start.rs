@@ -296,10 +296,13 @@ pub struct NewArray<'a> {
 }
 
 /// Returns the front of the metadata area, all before the log, of each device of a new array; nothing for empty slots. The
-/// logs are zeros. There must be an entry for each device, and none may be lacking for a member (asserted).
+/// logs are zeros. There must be an entry for each device, and none may be lacking for a member.
 ///
 /// # Errors
 /// [`ConfigError`] when the configuration is no array, or keeps no metadata.
+///
+/// # Panics
+/// If there are not as many UUIDs as devices.
 pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<Vec<u8>>, ConfigError> {
     let NewArray { array_uuid, name, device_uuids, needs_resync } = *new;
     let layout = config.check()?.layout;

@@ -82,6 +82,9 @@ impl AreaLayout {
     /// which is a multiple of every block size.
     ///
     /// `log` must not exceed [`LOG_BYTES_MAX`] (asserted; [`crate::Geometry::check`] says so first).
+    ///
+    /// # Panics
+    /// If the log is longer than `LOG_BYTES_MAX`.
     pub const fn new(log: ByteCount) -> Self {
         assert!(log.0 <= LOG_BYTES_MAX, "the log is longer than any log may be");
         let log_bytes = log.0.next_multiple_of(AREA_UNIT_BYTES);

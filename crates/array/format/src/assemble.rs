@@ -113,6 +113,7 @@ pub struct Assembly {
 ///
 /// # Errors
 /// [`AssembleError`] when they are no array that may be started; the message says what would help.
+#[expect(clippy::missing_panics_doc, reason = "what was decoded has passed these checks")]
 pub fn assemble(
     candidates: &[Option<&[u8]>],
     kept: Option<NvramImage<'_>>,

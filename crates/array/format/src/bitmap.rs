@@ -100,7 +100,10 @@ impl RegionMap {
         self.regions
     }
 
-    /// The region of a stripe, which must be within the volume (asserted).
+    /// The region of a stripe, which must be within the volume.
+    ///
+    /// # Panics
+    /// If the stripe is beyond the volume.
     pub fn region_of(&self, stripe: StripeIndex) -> RegionIndex {
         assert!(stripe.0 < self.stripes.0, "stripe {stripe} is beyond the volume's {} stripes", self.stripes);
         RegionIndex((stripe.0 / self.stripes_per_region) as u16)
@@ -140,7 +143,10 @@ impl RegionMap {
         self.words[region.word()] & region.bit() != 0
     }
 
-    /// Clears every region that is not marked in `other`, a map of the same volume (asserted).
+    /// Clears every region that is not marked in `other`, a map of the same volume.
+    ///
+    /// # Panics
+    /// If the other is a map of another volume.
     pub fn keep_only(&mut self, other: &Self) {
         assert_eq!(self.stripes, other.stripes, "both are maps of one volume");
         self.words.iter_mut().zip(other.words.iter()).for_each(|(word, other)| *word &= other);
@@ -187,8 +193,11 @@ impl RegionMap {
         Some(RegionIndex((word * 64) as u16 + bits.trailing_zeros() as u16))
     }
 
-    /// Writes a slot over `out`, which must be [`BITMAP_BYTES`] long (asserted). `sequence` must be higher
+    /// Writes a slot over `out`, which must be [`BITMAP_BYTES`] long. `sequence` must be higher
     /// than that of every bitmap of the array before it.
+    ///
+    /// # Panics
+    /// If `out` is not `BITMAP_BYTES` long.
     pub fn encode(&self, array_uuid: ArrayUuid, sequence: u64, out: &mut [u8]) {
         assert_eq!(out.len(), BITMAP_BYTES, "a bitmap slot has its own length");
         for (sector, bytes) in out.chunks_exact_mut(SECTOR_BYTES).enumerate() {
@@ -197,6 +206,9 @@ impl RegionMap {
     }
 
     /// Writes one of the [`SECTORS`] over `out`, which must be [`SECTOR_BYTES`] long (both are asserted).
+    ///
+    /// # Panics
+    /// If there is no such sector, or `out` is not one long.
     pub fn encode_sector(&self, sector: usize, array_uuid: ArrayUuid, sequence: u64, out: &mut [u8]) {
         assert!(sector < SECTORS, "a slot has {SECTORS} sectors");
         assert_eq!(out.len(), SECTOR_BYTES, "a sector has its own length");

@@ -64,6 +64,7 @@ impl ArrayName {
     }
 
     /// The text.
+    #[expect(clippy::missing_panics_doc, reason = "a name is made from text")]
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("a name is made from text")
     }
@@ -95,8 +96,11 @@ pub struct Label {
 }
 
 impl Label {
-    /// Writes the label over `out`, which must be [`LABEL_BYTES`] long (asserted), like the device's number,
+    /// Writes the label over `out`, which must be [`LABEL_BYTES`] long, like the device's number,
     /// which must be below [`DEVICES_MAX`].
+    ///
+    /// # Panics
+    /// If `out` is not `LABEL_BYTES` long.
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), LABEL_BYTES, "a label has its own length");
         assert!(self.device.index() < DEVICES_MAX, "{} is no device of an array", self.device);

@@ -175,6 +175,9 @@ impl LogHeader {
     /// Writes the header of a record by itself over `out`, which must be [`header_len`] long and fewer than 65536 blocks, with the
     /// checksum of each row in order. There must be a run, every run must have a row, and there must be as many checksums as
     /// [`RecordHolds::checksums`] says. (All are asserted.)
+    ///
+    /// # Panics
+    /// If there are 65,536 runs or more, or `out` is too short for the record.
     pub fn encode_into(
         &self,
         runs: &[LogRun],

@@ -49,7 +49,10 @@ pub struct NvramLabel {
 }
 
 impl NvramLabel {
-    /// Writes the label over `out`, which must be [`NVRAM_LABEL_BYTES`] long (asserted).
+    /// Writes the label over `out`, which must be [`NVRAM_LABEL_BYTES`] long.
+    ///
+    /// # Panics
+    /// If `out` is not `NVRAM_LABEL_BYTES` long.
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), NVRAM_LABEL_BYTES, "a label of NVRAM has its own length");
         out.fill(0);

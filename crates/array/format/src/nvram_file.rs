@@ -71,7 +71,10 @@ pub struct NvramFileHeader {
 }
 
 impl NvramFileHeader {
-    /// Writes the header over `out`, which must be [`NVRAM_FILE_HEADER_BYTES`] long (asserted).
+    /// Writes the header over `out`, which must be [`NVRAM_FILE_HEADER_BYTES`] long.
+    ///
+    /// # Panics
+    /// If `out` is not `NVRAM_FILE_HEADER_BYTES` long.
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), NVRAM_FILE_HEADER_BYTES, "a header of NVRAM has its own length");
         out.fill(0);

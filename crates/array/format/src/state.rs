@@ -271,6 +271,9 @@ impl ArrayState {
 
     /// Writes the state over `out`, which must be [`STATE_BYTES`] long. The state must pass [`Self::check`].
     /// (Both are asserted.)
+    ///
+    /// # Panics
+    /// If `out` is not `STATE_BYTES` long.
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), STATE_BYTES, "a state has its own length");
         if let Err(problem) = self.check() {

@@ -19,7 +19,10 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Writes the mark over `out`, which must be [`LABEL_BYTES`] long (asserted).
+    /// Writes the mark over `out`, which must be [`LABEL_BYTES`] long.
+    ///
+    /// # Panics
+    /// If `out` is not `LABEL_BYTES` long.
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), LABEL_BYTES, "the mark is as long as a label");
         out.fill(0);

@@ -139,7 +139,10 @@ impl WrittenMap {
         &self.words[page as usize * each..(page as usize + 1) * each]
     }
 
-    /// Writes a page, in which `also` are marked, too. `out` has its length (asserted).
+    /// Writes a page, in which `also` are marked, too. `out` has its length.
+    ///
+    /// # Panics
+    /// If `out` is not `WRITTEN_PAGE_BYTES` long.
     pub fn encode_page(&self, page: u64, also: &[u64], uuid: ArrayUuid, sequence: u64, out: &mut [u8]) {
         assert_eq!(out.len(), WRITTEN_PAGE_BYTES, "a page has its own length");
         assert!(sequence < COUNTERS_END, "a sequence is below 2^63");

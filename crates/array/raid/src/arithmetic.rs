@@ -88,6 +88,9 @@ pub const fn full_stripe_write(shape: &StripeShape) -> MemberIos {
 
 /// Member I/Os per small host I/O when `read_share` (0 to 1) of them are reads: the members' I/O rate divided
 /// by it bounds the array's.
+///
+/// # Panics
+/// If `read_share` is not between 0 and 1.
 pub fn member_ios_per_host_io(shape: &StripeShape, read_share: f64) -> f64 {
     assert!((0.0..=1.0).contains(&read_share), "a share of {read_share} is not between 0 and 1");
     let (read, write) = (small_read(shape).total(), small_write(shape).total());

@@ -18,6 +18,9 @@ use crate::layout::StripUnit;
 pub const PARITIES_MAX: usize = 2;
 
 /// Returns the coefficient of data strip `strip` in parity `parity` (0 is P, 1 is Q).
+///
+/// # Panics
+/// If `parity` is above 1: a stripe has two at most.
 #[inline]
 pub const fn generate(parity: u16, strip: u16) -> u8 {
     match parity {
@@ -101,7 +104,10 @@ impl Recovery {
         self.parity_coefficients[..self.rows].iter().any(|row| row[usize::from(parity)] != 0)
     }
 
-    /// Returns the coefficient of `source` in `row`. A missing strip is no source (asserted).
+    /// Returns the coefficient of `source` in `row`. A missing strip is no source.
+    ///
+    /// # Panics
+    /// If there is no such row.
     #[inline]
     pub fn coefficient(&self, row: usize, source: StripUnit) -> u8 {
         assert!(row < self.rows, "row {row} is not one of {}", self.rows);

@@ -93,7 +93,10 @@ impl Implementation {
         }
     }
 
-    /// [`combine`] by this implementation, which must be available (asserted).
+    /// [`combine`] by this implementation.
+    ///
+    /// # Panics
+    /// If this processor lacks the instructions, or lengths differ.
     pub fn combine(
         self,
         destinations: &mut [&mut [u8]],

@@ -229,7 +229,10 @@ pub struct ScriptHost {
 
 impl ScriptHost {
     /// Makes a host that does `ops` on a volume in blocks of `block_size`, `iodepth` at once. The bytes of
-    /// writes must be whole blocks and `iodepth` at least 1 (asserted).
+    /// writes must be whole blocks and `iodepth` at least 1.
+    ///
+    /// # Panics
+    /// If `iodepth` is zero.
     pub fn new(ops: Vec<ScriptOp>, block_size: BlockSize, iodepth: u32) -> Self {
         assert!(iodepth > 0, "a script needs a place for a request");
         for op in &ops {

@@ -23,6 +23,7 @@ impl TorturePlan {
     ///
     /// # Errors
     /// [`Failure`] if anything is wrong.
+    #[expect(clippy::missing_panics_doc, reason = "drawn arrays are possible")]
     pub fn run(&self) -> Result<TortureReport, Failure> {
         let mut world = TortureWorld::new(&self.config, self.seed).expect("drawn arrays are possible");
         world.mode = self.mode;

@@ -25,6 +25,7 @@ type Setting = Vec<String>;
 
 impl TorturePlan {
     /// Draws a plan as short as changed ones are.
+    #[expect(clippy::missing_panics_doc, reason = "no level is asked for")]
     pub fn draw_short(random: &mut Rng) -> Self {
         let mode = if random.chance_pct(50) { TortureMode::Bounded } else { TortureMode::Beyond };
         let seed = random.below(1 << 32);

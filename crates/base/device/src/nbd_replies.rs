@@ -106,6 +106,9 @@ pub struct NbdReplies {
 
 impl NbdReplies {
     /// The receiving side of a connection from which `unread` has come already.
+    ///
+    /// # Panics
+    /// If the inbox has no room for the longest message, or for `unread`.
     pub fn new(options: NbdReceiveOptions, unread: &[u8]) -> Self {
         let NbdReceiveOptions { inbox_bytes, direct_bytes_min } = options;
         assert!(inbox_bytes >= MESSAGE_BYTES_MAX.max(unread.len()), "the longest message has room");
@@ -141,6 +144,9 @@ impl NbdReplies {
 
     /// Begins a receive and says where to; [`NbdReplies::received`] ends it. There is none yet, and what has come was
     /// taken in with [`NbdReplies::poll_end`].
+    ///
+    /// # Panics
+    /// If a receive is under way.
     #[inline]
     pub fn place(&mut self) -> NbdPlace<'_> {
         assert!(!self.is_receiving(), "one receive at a time");
@@ -158,6 +164,9 @@ impl NbdReplies {
     }
 
     /// Takes in that the receive has ended, with so many bytes; 0 if it failed.
+    ///
+    /// # Panics
+    /// If no receive is under way.
     #[inline]
     pub fn received(&mut self, bytes: u32) {
         match std::mem::replace(&mut self.receiving, Receiving::Nothing) {

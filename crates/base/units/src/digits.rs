@@ -1,6 +1,7 @@
 //! Figures as people read them.
 
 /// Prints `value` with three significant digits and without an exponent; whole from 100 on.
+#[expect(clippy::missing_panics_doc, reason = "a printed number can be read")]
 pub fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();

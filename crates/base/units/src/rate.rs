@@ -49,6 +49,9 @@ impl BytesPerSec {
     }
 
     /// Time to move `bytes` at this rate, to the nearest nanosecond. The rate must be above zero.
+    ///
+    /// # Panics
+    /// If the rate is zero or below.
     pub fn time_for(self, bytes: ByteCount) -> NanoSpan {
         assert!(self.0 > 0.0, "a rate of {} bytes per second moves nothing", self.0);
         // Adding a half and cutting rounds like `round` for what is not negative, without a call into the library.

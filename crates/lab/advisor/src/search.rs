@@ -97,6 +97,9 @@ pub struct PatternSearch {
 
 impl PatternSearch {
     /// Begins a search over `ranges`, each of which must be sound.
+    ///
+    /// # Panics
+    /// If a range is not sound.
     pub fn new(ranges: &[SearchRange], config: SearchConfig) -> Self {
         assert!(ranges.iter().all(SearchRange::is_sound), "a range that is not sound: {ranges:?}");
         let start: Vec<f64> = ranges.iter().map(|range| range.start.ln()).collect();
@@ -133,6 +136,9 @@ impl PatternSearch {
     }
 
     /// Takes in the values of the batch handed out last, in its order. What is no number counts as infinite.
+    ///
+    /// # Panics
+    /// If there are not as many values as the batch has points.
     pub fn handle_values(&mut self, found: &[f64]) {
         assert_eq!(found.len(), self.batch.len(), "every point of the batch has a value");
         let number = |value: &f64| if value.is_nan() { f64::INFINITY } else { *value };

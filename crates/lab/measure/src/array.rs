@@ -108,6 +108,7 @@ fn member_paths(folders: &[PathBuf], count: u16) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// [`RealArrayError`]: a file in the way, no space, no direct I/O, or `cancel`.
+#[expect(clippy::missing_panics_doc, reason = "the name is short")]
 pub fn make_array(
     array: &SoftwareArray,
     folders: &[PathBuf],

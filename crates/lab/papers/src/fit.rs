@@ -257,6 +257,7 @@ fn huber(predicted: f64, published: f64) -> f64 {
 ///
 /// # Errors
 /// [`FitError`]; everything that can be known to be wrong is found before anything is simulated.
+#[expect(clippy::missing_panics_doc, reason = "both were simulated")]
 pub fn fit(
     task: &FitTask<'_>,
     cancel: &AtomicBool,

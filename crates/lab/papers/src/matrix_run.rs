@@ -93,6 +93,7 @@ impl MatrixPlan {
     ///
     /// # Errors
     /// [`ForeignRow`] for the first that is of another grid.
+    #[expect(clippy::missing_panics_doc, reason = "rows were looked at before")]
     pub fn known_limits(&self, rows: &[MatrixRow]) -> Result<KnownLimits, ForeignRow> {
         let steps = f64::from(self.steps);
         let step = |row: &MatrixRow| {

@@ -109,13 +109,10 @@ impl Application {
 
     /// Requests per second of a loop that has a rate of its own.
     fn pace(&self, bytes_mean: f64) -> Option<f64> {
-        match self.workload.spec.pacing {
-            Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
-            Pacing::Closed(closed) => {
-                let by_bytes = closed.bytes_per_sec_max.map(|rate| rate.0 as f64 / bytes_mean);
-                closed.rate_max.map(RequestRate::per_second).into_iter().chain(by_bytes).reduce(f64::min)
-            }
-        }
+        let Pacing::Closed(closed) = self.workload.spec.pacing else { return self.arrivals_per_sec() };
+        let by_bytes = closed.bytes_per_sec_max.map(|rate| rate.0 as f64 / bytes_mean);
+        let limit = closed.rate_max.map(RequestRate::per_second).into_iter().chain(by_bytes).reduce(f64::min);
+        limit.or_else(|| self.arrivals_per_sec())
     }
 
     /// Requests per second that arrive whatever the array does, where all of it comes so: what it needs unless less is stated.
@@ -217,6 +214,12 @@ mod tests {
         assert!(app("video-surveillance").check_together().is_err(), "it has two parts");
         let (desktops, boot) = (app("vdi-steady"), app("vm-boot"));
         assert_eq!(desktops.demand_together().pace, Some(2000.0));
+        assert_eq!(
+            app("video-surveillance").arrivals_per_sec(),
+            Some(381.5 + 9.54),
+            "all of its parts arrive"
+        );
+        assert_eq!(boot.arrivals_per_sec(), None);
         assert_eq!((boot.demand().iodepth, boot.workload.spec.lines.len()), (64, 3));
     }
 

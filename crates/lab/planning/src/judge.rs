@@ -8,6 +8,7 @@
 use super::application::together;
 use super::faults::Faults;
 use super::life::shortest;
+use super::zones::begin_in_the_middle;
 use super::{Bench, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Judged, Needs, Performance};
@@ -97,11 +98,12 @@ impl Pace {
 /// The load of run `run` on an array, with its applications at these paces.
 pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window, paces: &[Pace]) -> Load {
     let order = bench.order;
-    let workload = if order.together {
+    let mut workload = if order.together {
         together(order.applications, &order.needs.own, paces)
     } else {
         order.applications[run].workload.clone()
     };
+    begin_in_the_middle(bench, judged, &mut workload);
     let (ramp, length) = if workload.spec.trace.is_some() {
         (NanoSpan::ZERO, trace_window(window))
     } else {

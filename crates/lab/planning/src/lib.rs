@@ -47,6 +47,7 @@ mod reason;
 pub mod reliability;
 mod risk;
 mod tiers;
+mod zones;
 
 pub use alternatives::{Alternative, Kind};
 pub use application::{Application, default_history};

@@ -36,6 +36,7 @@ const ACCESSES_BUFFERED: u64 = 60_000;
 const SHARES: [f64; 6] = [0.0, 0.05, 0.15, 0.35, 0.6, 1.0];
 
 /// The levels that survive so many failures, as people use them; all that there are if `all`.
+#[expect(clippy::missing_panics_doc, reason = "these are levels")]
 pub fn default_levels(survive: u16, all: bool) -> Vec<LevelVariant> {
     let usual = ["1", "5", "6", "10", "50:2-spans", "60:2-spans"];
     let more = ["1e", "3", "10:far", "10:offset", "50:3-spans", "50:4-spans", "60:3-spans", "60:4-spans"];

@@ -1,11 +1,11 @@
 //! The reasons for an array's rank, line by line: its figure beside the best's, the effect of its settings, what holds it
 //! up, how long its drives last. Other levels, drives and controllers have their own table (`alternatives`).
 
-use super::Bench;
 use super::alternatives::missed_needs;
 use super::application::part_name;
 use super::estimates::PerformanceRange;
 use super::life::{DriveLife, WARRANTY_YEARS};
+use super::{Bench, zones};
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Geometry, Hardware, Judged, Needs, Performance, Purchase, Settings};
 use raidlab_advisor::risk::Endurance;
@@ -65,6 +65,7 @@ pub(super) fn reason(
 ) -> String {
     let mut sentences: Vec<String> = lost_with_power(bench, judged).into_iter().collect();
     sentences.push(standing(bench, judged, order));
+    sentences.extend(zones::at_the_end(bench, judged));
     sentences.extend(against_others(bench, judged, tried));
     sentences.extend(runs.iter().filter_map(|run| bottleneck(run, runs.len() > 1)));
     let lives = runs.iter().zip(lives).filter_map(|(run, life)| Some((run, life.as_ref()?)));

@@ -167,6 +167,7 @@ impl StudyError {
 ///
 /// # Errors
 /// [`StudyError`] when a run can't be done; what was finished before stays in `store`.
+#[expect(clippy::missing_panics_doc, reason = "studies hold only strings as map keys")]
 pub fn run_study(
     study: &Study,
     catalog: &Catalog,

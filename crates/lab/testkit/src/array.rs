@@ -6,6 +6,9 @@ use raidlab_units::{BlockSize, ByteCount};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An array of members of 4 MiB, with strips of 64 KiB and blocks of 4 KiB.
+///
+/// # Panics
+/// If there is no such array.
 pub fn array(level: &str, members: u16, cache: CacheConfig) -> ArrayConfig {
     ArrayConfig {
         level: level.parse().expect(level),
@@ -21,6 +24,9 @@ pub fn array(level: &str, members: u16, cache: CacheConfig) -> ArrayConfig {
 }
 
 /// The metadata areas of the devices of a new array, whose name is [`ARRAY_UUID`].
+///
+/// # Panics
+/// If there is no such array.
 pub fn new_areas(config: &ArrayConfig, needs_resync: bool) -> Vec<Vec<u8>> {
     let uuids: Vec<_> = (1..=config.members).map(|device| Some(DeviceUuid([device as u8; 16]))).collect();
     let (array_uuid, name) = (ARRAY_UUID, ArrayName::default());

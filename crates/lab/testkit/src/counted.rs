@@ -36,6 +36,9 @@ pub struct CountedWorld {
 
 impl CountedWorld {
     /// A world whose members take `span` for an I/O.
+    ///
+    /// # Panics
+    /// If there is no such array.
     pub fn new(config: &ArrayConfig, span: NanoSpan) -> Self {
         Self {
             controller: Controller::new(config).expect("a possible array"),
@@ -67,6 +70,9 @@ impl CountedWorld {
     }
 
     /// Takes all actions; returns how many reads and writes of members are among them.
+    ///
+    /// # Panics
+    /// If I/O fails.
     pub fn poll(&mut self) -> (u32, u32) {
         let (reads, writes) = (self.reads, self.writes);
         while let Some(action) = self.controller.poll_action() {
@@ -109,6 +115,9 @@ impl CountedWorld {
     }
 
     /// Lets the time come for which the timer is set.
+    ///
+    /// # Panics
+    /// If no timer is set.
     pub fn fire(&mut self) {
         let (id, at) = self.timer.take().expect("a timer is set");
         self.now = self.now.max(at);

@@ -80,6 +80,7 @@ fn settle(
 ///
 /// # Errors
 /// [`SimulatedError`] if the array, the load or both together make no sense.
+#[expect(clippy::missing_panics_doc, reason = "it has run once")]
 pub fn run_with_bottleneck(
     models: &Models<'_>,
     array: &ModelledArray,

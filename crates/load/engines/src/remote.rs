@@ -172,6 +172,9 @@ fn piece(file: &mut dyn RemoteFile, offset: u64, bytes: u64) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// [`RemoteError`]: no library, no server, another file in the way, a failing write, or `cancel`.
+///
+/// # Panics
+/// If anything but noise is to be laid out.
 pub fn lay_out_remote(
     uri: &Path,
     order: &LayOut,

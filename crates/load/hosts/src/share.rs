@@ -190,6 +190,7 @@ impl Hosts {
     ///
     /// # Errors
     /// [`HostsError`] if a rank is lost.
+    #[expect(clippy::missing_panics_doc, reason = "nobody cancels, and taking a result in can't fail")]
     pub fn share_all<T, E>(
         &mut self,
         (count, threads): (usize, NonZeroUsize),

@@ -86,6 +86,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`TraceFileError::Parquet`] with what the system said.
+    #[expect(clippy::missing_panics_doc, reason = "it is finished once")]
     pub fn finish(mut self, meta: &TraceMeta) -> Result<(), TraceFileError> {
         if !self.rows.times.is_empty() {
             self.write_group()?;

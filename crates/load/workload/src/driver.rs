@@ -268,6 +268,9 @@ impl Driver {
     /// Takes in that the I/O in `slot` ended.
     ///
     /// The slot must be in flight: a completion that belongs to no I/O is a fault of the world and panics.
+    ///
+    /// # Panics
+    /// If no request is in flight in `slot`.
     #[inline]
     pub fn handle_completion(&mut self, now: Nanos, slot: u32, succeeded: bool) {
         self.now = self.now.max(now);

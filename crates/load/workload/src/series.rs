@@ -146,6 +146,9 @@ impl Series {
     }
 
     /// Adds what was counted beside this one, in a window that started at the same time.
+    ///
+    /// # Panics
+    /// If both have slots, and not of one length.
     pub fn merge(&mut self, other: &Self) {
         if self.interval == NanoSpan::ZERO {
             self.clone_from(other);

@@ -261,6 +261,9 @@ impl AccessSpec {
     }
 
     /// Returns the same specification with `read_pct` of each line's I/Os reading, and all others writing.
+    ///
+    /// # Panics
+    /// If `read_pct` is above 100.
     #[must_use]
     pub fn with_read_pct(&self, read_pct: u8) -> Self {
         assert!(read_pct <= 100, "{read_pct} percent");

@@ -24,6 +24,7 @@ pub struct EntryNames {
 
 impl Found {
     /// The entry, in TOML.
+    #[expect(clippy::missing_panics_doc, reason = "what is printed has been found")]
     pub fn entry(&self, names: &EntryNames) -> String {
         let mut text = String::new();
         match self {

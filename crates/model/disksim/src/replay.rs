@@ -110,6 +110,9 @@ fn completion(drive: &mut Drive, mut now: Nanos) -> Nanos {
 }
 
 /// The demerit figure of `predicted` against `measured`, in percent. Both must be of one length, and not empty.
+///
+/// # Panics
+/// If there are not as many of both.
 pub fn demerit_pct(measured: &[NanoSpan], predicted: &[NanoSpan]) -> f64 {
     assert_eq!(measured.len(), predicted.len(), "both are of one trace");
     assert!(!measured.is_empty(), "a trace has requests");

@@ -250,6 +250,9 @@ impl Drive {
     }
 
     /// Queues `request` at `now`. Its range must lie within the drive, and not be empty but for a flush.
+    ///
+    /// # Panics
+    /// If the request reaches beyond the drive.
     #[inline]
     pub fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
         assert!(

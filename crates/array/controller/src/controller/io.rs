@@ -352,7 +352,10 @@ impl Controller {
     }
 
     /// Lists the steps of a memory task, in the order in which they must be done. Clears `out` first; valid until the
-    /// task ends. No world that carries bytes has [`crate::ArrayRules::stripe_cache`] (asserted).
+    /// task ends. No world that carries bytes has [`crate::ArrayRules::stripe_cache`].
+    ///
+    /// # Panics
+    /// If the array keeps no pages, or the task is none that was sent.
     pub fn memory_steps(&self, id: MemoryTaskId, out: &mut MemorySteps) {
         out.clear();
         assert!(!self.stripes.has_pages(), "pages that nothing holds can't be computed with");

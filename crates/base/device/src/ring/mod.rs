@@ -187,6 +187,9 @@ impl Ring {
     ///
     /// # Safety
     /// As [`Ring::try_push`].
+    ///
+    /// # Panics
+    /// If more entries are pushed than the ring has slots.
     #[inline]
     pub unsafe fn push(&mut self, entry: &Entry) {
         // SAFETY: as the caller promises.

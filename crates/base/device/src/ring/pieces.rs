@@ -35,6 +35,9 @@ impl IoVec {
     }
 
     /// Leaves the first `bytes` out.
+    ///
+    /// # Panics
+    /// If fewer bytes are left.
     pub fn skip(&mut self, bytes: usize) {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes are to be skipped", self.bytes);
         self.base = self.base.wrapping_add(bytes);

@@ -36,6 +36,9 @@ impl DeviceImage {
     pub const WINDOW_BYTES: u64 = 2 << 20;
 
     /// Returns the image of a device of `bytes` that starts with `head` and ends with `tail`.
+    ///
+    /// # Panics
+    /// If one of them is not as long as a window.
     pub fn new(head: Vec<u8>, tail: Vec<u8>, bytes: u64) -> Self {
         let window_bytes = Self::WINDOW_BYTES.min(bytes);
         assert_eq!(head.len() as u64, window_bytes, "the head is as long as a window");

@@ -95,6 +95,9 @@ pub struct ClientHandshake {
 impl ClientHandshake {
     /// Begins a handshake for the export called `name`, at most [`STRING_BYTES_MAX`] bytes without NUL (asserted; URIs
     /// keep to it). The server speaks first.
+    ///
+    /// # Panics
+    /// If the name is longer than NBD allows or holds a zero byte.
     pub fn new(name: &str, options: ClientOptions) -> Self {
         assert!(name.len() <= STRING_BYTES_MAX && !name.contains('\0'), "'{name}' can't be said in NBD");
         Self {
@@ -141,7 +144,10 @@ impl ClientHandshake {
         }
     }
 
-    /// TLS is up; what comes from here on has passed through it. Must follow [`ClientStep::StartTls`] (asserted).
+    /// TLS is up; what comes from here on has passed through it. Must follow [`ClientStep::StartTls`].
+    ///
+    /// # Panics
+    /// If TLS was not asked for.
     pub fn handle_tls_up(&mut self, output: &mut Vec<u8>) {
         assert_eq!(self.stage, Stage::Tls, "TLS came up unasked");
         self.send_first_option(output);

@@ -206,7 +206,10 @@ impl ServerHandshake {
         (used, step)
     }
 
-    /// TLS is up; what comes from here on has passed through it. Must follow [`ServerStep::StartTls`] (asserted).
+    /// TLS is up; what comes from here on has passed through it. Must follow [`ServerStep::StartTls`].
+    ///
+    /// # Panics
+    /// If TLS was not asked for.
     pub fn handle_tls_up(&mut self) {
         assert_eq!(self.stage, Stage::Tls, "TLS came up unasked");
         self.stage = Stage::Options;

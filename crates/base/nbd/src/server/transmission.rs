@@ -125,7 +125,10 @@ pub struct ServerTransmission {
 
 impl ServerTransmission {
     /// Begins the transmission of `export`. The limits must allow one request and one piece, and pieces must be at
-    /// least [`PIECE_BYTES_MIN`] long and whole minimum blocks (asserted).
+    /// least [`PIECE_BYTES_MIN`] long and whole minimum blocks.
+    ///
+    /// # Panics
+    /// If the limits have no room for the largest request that was agreed on.
     pub fn new(export: &Export, agreement: ServerAgreement, limits: ServerLimits) -> Self {
         let ServerLimits { requests, pieces, bulk_pieces, piece_bytes } = limits;
         let all_go = requests > 0 && pieces > 0 && bulk_pieces > 0;
@@ -276,8 +279,11 @@ impl ServerTransmission {
         op
     }
 
-    /// Gives out the piece that [`ServerTransmission::peek_piece`] returned last. There must be one (asserted);
+    /// Gives out the piece that [`ServerTransmission::peek_piece`] returned last. There must be one;
     /// it must end in [`ServerTransmission::handle_piece_end`].
+    ///
+    /// # Panics
+    /// If no piece may be started.
     pub fn start_piece(&mut self) -> Piece {
         let (found, piece) = self.startable_piece().expect("a piece may be started");
         let request = &mut self.requests[usize::from(piece.request)];
@@ -297,6 +303,9 @@ impl ServerTransmission {
     }
 
     /// Takes in the end of a piece that worked in `buffer`, whose number the world chose. Returns whose the buffer is.
+    ///
+    /// # Panics
+    /// If the piece is not running.
     pub fn handle_piece_end(&mut self, piece: Piece, buffer: BufferId, end: PieceEnd) -> Fate {
         let place = piece.request;
         let request = &mut self.requests[usize::from(place)];

@@ -301,6 +301,12 @@ pub fn check_layouts(space: &Space) -> Result<(), LayoutError> {
     first.map_or(Ok(()), Err)
 }
 
+/// Strips of data in a stripe, and how many members' worth of data an array holds; none of one that can't be laid out.
+pub fn data_held(level: LevelVariant, members: u16) -> Option<(u16, f64)> {
+    let facts = layout_facts(level, members)?;
+    Some((facts.shape.data_strips, facts.usable_members))
+}
+
 fn layout_facts(level: LevelVariant, members: u16) -> Option<LayoutFacts> {
     let layout = build_layout(&spec(level, members)).ok()?;
     let survived = layout.failures_survived();

@@ -28,8 +28,8 @@ mod safety;
 
 pub use diverse::{Role, Row, diverse, roles};
 pub use enumerate::{
-    Enumeration, Kept, Nearest, Purchase, Space, check_layouts, enumerate, place_takes, shelf_takes,
-    survivable,
+    Enumeration, Kept, Nearest, Purchase, Space, check_layouts, data_held, enumerate, place_takes,
+    shelf_takes, survivable,
 };
 pub use frontier::Frontier;
 pub use life::{Life, Rating, Wear};

@@ -51,7 +51,10 @@ impl LossRules {
         Ok(Self::of_layout(layout.as_ref()))
     }
 
-    /// The rules of a layout over up to [`MEMBERS_MAX`] members (asserted).
+    /// The rules of a layout over up to [`MEMBERS_MAX`] members.
+    ///
+    /// # Panics
+    /// If it has more than `MEMBERS_MAX` members.
     pub fn of_layout(layout: &dyn Layout) -> Self {
         let members = layout.member_count();
         assert!(members <= MEMBERS_MAX, "{members} members do not fit a set");

@@ -128,6 +128,7 @@ pub fn doubts(warnings: &[String], options: TerminalOptions) -> String {
 }
 
 /// Breaks `text` into lines of `width` characters at spaces; every line starts with `indent` spaces.
+#[expect(clippy::missing_panics_doc, reason = "there is a line to start with")]
 pub fn wrapped(text: &str, width: u16, indent: usize) -> String {
     let room = usize::from(width).saturating_sub(indent).max(20);
     let mut lines: Vec<String> = vec![String::new()];

@@ -163,10 +163,8 @@ impl Job {
         let bytes = |text: &str| size(text, base);
         let Requests { read_pct: reads, lines, directions, least } = requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
-        let takes_many = engine(&mut reader);
-        let iodepth = reader.value("iodepth", number).unwrap_or(1).max(1);
+        let iodepth = iodepth(&mut reader, notes);
         let places = places(&mut reader, (&lines, least), reads, base);
-        let iodepth = if takes_many { iodepth } else { 1 };
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
             let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
@@ -461,6 +459,21 @@ fn engine(reader: &mut Reader<'_>) -> bool {
     let advice = "it asks nothing of a file or block device in plain requests; use another engine or leave the job out";
     reader.wrong("ioengine", format!("ioengine = {name} has no counterpart here: {advice}"));
     false
+}
+
+/// Requests in flight: of a synchronous engine one, whatever the job says.
+fn iodepth(reader: &mut Reader<'_>, notes: &mut Vec<String>) -> u32 {
+    let takes_many = engine(reader);
+    let given = reader.value("iodepth", number).unwrap_or(1);
+    if given == 0 {
+        reader.wrong("iodepth", "iodepth: '0' is none that fio takes: write 1 or more");
+    }
+    if takes_many || given <= 1 {
+        return given.max(1);
+    }
+    let engine = reader.text("ioengine").unwrap_or("psync");
+    notes.push(format!("iodepth = {given} is 1, as in fio: ioengine = {engine} has one request in flight."));
+    1
 }
 
 /// Notes what ends a job in fio, and not here.

@@ -29,6 +29,16 @@ fn a_random_mix_is_one_line_that_can_be_swept() {
     assert_eq!(run.targets, ["/dev/sdx"]);
 }
 
+/// Eight were run at one in silence, and none was taken for one.
+#[test]
+fn many_in_flight_of_an_engine_that_has_one_are_told() {
+    let one = import("[a]\nioengine=psync\niodepth=8\nrw=randread\n");
+    assert_eq!(one.steps[0].run.iodepths, [1]);
+    assert!(one.notes.iter().any(|note| note.contains("iodepth = 8 is 1")), "{:?}", one.notes);
+    assert!(import("[a]\nioengine=psync\niodepth=1\nrw=randread\n").notes.is_empty());
+    assert!(complaint("[a]\nioengine=libaio\niodepth=0\nrw=randread\n").contains("test.fio:3: iodepth: '0'"));
+}
+
 #[test]
 fn targets_of_engines_nbd_and_nfs_are_taken_and_an_offset_in_percent_of_a_known_file() {
     let targets = |text: &str| import(text).steps[0].run.targets.clone();

@@ -39,6 +39,9 @@ impl DriverConfig {
     /// in flight and of `max_requests`, its own seed, and its sequential stream started so that the workers'
     /// streams are spread evenly over the region. With more workers than requests in flight the last ones get none,
     /// which [`Driver::new`](super::Driver::new) refuses.
+    ///
+    /// # Panics
+    /// If there is no such worker.
     #[must_use]
     pub fn for_worker(&self, worker: u32, workers: u32) -> Self {
         assert!(worker < workers, "worker {worker} of {workers}");

@@ -84,6 +84,9 @@ impl StreamsFigures {
 
     /// The figures of readers on several hosts that started at once, of which the last timed read ended after `window`. What
     /// a host read between the end of its own last timed read and then does not count.
+    ///
+    /// # Panics
+    /// If there is no host.
     pub fn together(hosts: &[Self], window: NanoSpan) -> Self {
         let first = hosts.first().expect("there is a host");
         let readers: Vec<StreamFigures> = hosts.iter().flat_map(|host| host.readers.clone()).collect();

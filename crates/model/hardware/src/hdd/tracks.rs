@@ -101,6 +101,7 @@ impl TrackTable {
     }
 
     /// Sectors of the drive.
+    #[expect(clippy::missing_panics_doc, reason = "a table is not empty")]
     pub fn capacity(&self) -> SectorCount {
         let last = self.extents.last().expect("a table is not empty");
         SectorCount(last.first.0 + u64::from(last.sectors))
