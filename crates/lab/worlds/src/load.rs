@@ -220,16 +220,23 @@ impl LoadPlan {
         })
     }
 
-    /// Checks that `region` holds a request of every workload.
+    /// Checks that `region` holds a request of every workload, and what its actors work on.
     ///
     /// # Errors
     /// Says in words what does not fit.
     pub fn check_region(&self, region: ByteCount) -> Result<(), String> {
-        let too_large = |workload: &&Workload| u64::from(workload.spec.request_bytes_max()) > region.get();
-        match self.workloads.iter().find(too_large) {
-            Some(workload) => Err(format!(
-                "is {region}, smaller than one request of workload '{}': make it larger",
-                workload.name()
+        let request = |spec: &AccessSpec| ("a request", ByteCount(u64::from(spec.request_bytes_max())));
+        let all = |workload: &Workload| {
+            let of_actors = workload.spec.actors().map(|(_, actor)| actor.room(1)).collect::<Vec<_>>();
+            of_actors.into_iter().chain([request(&workload.spec)]).find(|(_, needs)| *needs > region)
+        };
+        let too_large = |workload| Some((workload, all(workload)?));
+        match self.workloads.iter().find_map(too_large) {
+            Some((workload, (what, needs))) => Err(format!(
+                "is {}, smaller than {what} of workload '{}', which takes {}: make it larger",
+                region.beside(&needs),
+                workload.name(),
+                needs.beside(&region)
             )),
             None => Ok(()),
         }
