@@ -292,7 +292,8 @@ impl Actor {
         let (what, bytes) = match self {
             Self::Accelerator(it) => {
                 let samples = it.sample.mean_bytes() as u64;
-                let file = in_blocks(samples.saturating_mul(u64::from(it.samples_per_file))).unwrap_or(u64::MAX);
+                let file =
+                    in_blocks(samples.saturating_mul(u64::from(it.samples_per_file))).unwrap_or(u64::MAX);
                 if file > request_bytes { ("a file of its samples", file) } else { ("a read", request_bytes) }
             }
             Self::Checkpoint(it) => {
@@ -300,7 +301,9 @@ impl Actor {
                 ("the checkpoint", each.saturating_mul(u64::from(it.writers)))
             }
             Self::Log(_) => ("the longest write", request_bytes),
-            Self::Compaction(it) => ("a request of each run and of what is written", requests(u64::from(it.runs) + 1)),
+            Self::Compaction(it) => {
+                ("a request of each run and of what is written", requests(u64::from(it.runs) + 1))
+            }
             Self::Cache(_) => ("an object", request_bytes),
         };
         (what, ByteCount(bytes))

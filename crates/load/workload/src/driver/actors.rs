@@ -185,7 +185,9 @@ impl ActorState {
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         let extent = match &config.files {
-            Some(files) => Extent { start: 0, bytes: files.region().get(), block: u64::from(config.block_bytes) },
+            Some(files) => {
+                Extent { start: 0, bytes: files.region().get(), block: u64::from(config.block_bytes) }
+            }
             None => Extent::new(name, places, config, actor.room(config.block_bytes))?,
         };
         Ok(match actor {

@@ -48,11 +48,7 @@ pub(in crate::driver) struct Logging {
 }
 
 impl Logging {
-    pub(super) fn new(
-        it: &LogWriter,
-        extent: Extent,
-        config: &DriverConfig,
-    ) -> Self {
+    pub(super) fn new(it: &LogWriter, extent: Extent, config: &DriverConfig) -> Self {
         let clients = config.worker.share_of(u64::from(it.clients)) as u32;
         let it = LogWriter { clients, ..it.clone() };
         Self {
