@@ -117,6 +117,7 @@ BAD = [
     (lambda: raidlab.simulate("r5", "database"), "arrays='r5'", "raidlab.Array"),
     (lambda: raidlab.simulate(array(), "database", 0), "iodepth=0", "from 1 to 65536"),
     (lambda: raidlab.simulate(array(), "database", "8"), "iodepth='8'", "from 1 to 65536"),
+    (lambda: raidlab.simulate(array(), "kv-cache", 8), "'kv-cache'", "an iodepth does not change"),
     (lambda: raidlab.simulate(array(), "database", seed=-1), "seed=-1", "from 0 to"),
     (lambda: raidlab.simulate(array(), "database", run="0s"), "run=", "5s"),
     (lambda: raidlab.simulate(array(), "database", run=5), "run=5", "with a unit"),

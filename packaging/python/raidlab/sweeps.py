@@ -53,7 +53,7 @@ def simulate(
 ) -> Runs:
     """Runs each workload on each array with each number of requests in flight, in virtual time, on all processors.
 
-    Without ``iodepth`` a workload of a job file runs at the job's, any other at 1.
+    Without ``iodepth`` a workload of a job file runs at the job's, and any other that has no number of its own at 1.
 
     ``ramp`` is virtual time before the measured window; without it, 20 s and more until write caches are in their steady state.
     ``run`` is the shortest measured window: without ``ramp`` it is doubled, up to eight times as long, while a write cache fills in it, so
@@ -186,7 +186,7 @@ class _Plan:
         if self.threads is not None:
             whole("threads", self.threads, 1, 65536, "threads are")
         whole("seed", seed, 0, 2**64 - 1, "a seed is")
-        return _raidlab.Sweep(self.catalog._catalog, arrays, workloads, self.iodepths or [1], (ramp, run, int(seed)), self.threads)
+        return _raidlab.Sweep(self.catalog._catalog, arrays, workloads, self.iodepths or [], (ramp, run, int(seed)), self.threads)
 
     def title(self) -> str:
         names = ", ".join(workload.name for workload in self.workloads)

@@ -300,8 +300,19 @@ impl PacingArgs {
     /// Returns `workloads` with the pacing that is asked for.
     pub(crate) fn apply(&self, mut workloads: Vec<Workload>) -> Result<Vec<Workload>, Failure> {
         let closed = self.rate_limit.is_some() || self.bytes_limit.is_some() || self.think.is_some();
+        let option = match (self.rate, self.rate_limit, self.bytes_limit) {
+            (Some(_), ..) => "--rate",
+            (_, Some(_), _) => "--rate-limit",
+            (_, _, Some(_)) => "--bytes-limit",
+            _ => "--think",
+        };
         for workload in &mut workloads {
             let spec = &mut workload.spec;
+            if (self.rate.is_some() || closed) && !spec.parts.is_empty() && !spec.has_weights() {
+                let error = anyhow::anyhow!("each part of workload '{}' has a pace of its own", spec.name);
+                let failure = Failure::input(error).with_option(option);
+                return Err(failure.with_hint("leave the option out, or give a workload file of your own"));
+            }
             if let Some(rate) = self.rate {
                 let process = self.arrival.unwrap_or(ArrivalProcess::Poisson);
                 spec.pacing = Pacing::Open(Arrivals { process, rate, burst: 1 });

@@ -56,7 +56,7 @@ impl Sweep {
             arrays: arrays.iter().map(|array| array.array.clone()).collect(),
             workloads: workloads.iter().map(|workload| workload.of_sweep(&own)).collect(),
             iodepths,
-            window: Window { iodepth: 1, ramp, run: measured, settles, seed },
+            window: Window { iodepth: None, ramp, run: measured, settles, seed },
             threads: threads.map(of_threads).transpose()?,
         };
         let in_python = arrays.iter().map(|array| array.in_python).collect();
@@ -68,8 +68,9 @@ impl Sweep {
         self.asked.loads().len()
     }
 
-    /// Refuses arrays that can't be; `arrays` stands before their number.
+    /// Refuses arrays that can't be, and numbers in flight that change nothing; `arrays` stands before the number of an array.
     fn check(&self) -> PyResult<()> {
+        self.asked.check_iodepths().map_err(refused)?;
         for (index, array) in self.asked.arrays.iter().enumerate() {
             let named = |error: SetupError| {
                 let text = match &error {

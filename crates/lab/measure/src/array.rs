@@ -16,7 +16,9 @@ use raidlab_runtime::{
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{Driver, DriverError, IssuedCounts, OpSet, RunResult, WindowProgress, World};
-use raidlab_worlds::{Load, array_facts, array_label, array_settings, empty_result, load_settings};
+use raidlab_worlds::{
+    Load, array_facts, array_label, array_settings, empty_result, load_settings, set_measurement,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -189,7 +191,7 @@ impl<'a> ArrayBench<'a> {
             self.world.run(&mut driver, cancel, &mut |window: WindowProgress| progress(window.fraction))?;
         let mut result = empty_result(World::Array, self.array.label(), load);
         result.machine = Some(watch.end());
-        result.set_measurement(&outcome.measurement);
+        set_measurement(&mut result, load, &outcome.measurement);
         result.array = Some(array_facts(config, "raidlab", "file")?);
         set_cost(&mut result, &outcome, driver.issued());
         result.settings = load_settings(load, self.region);

@@ -40,6 +40,14 @@ pub enum FileError {
         /// What was found.
         verified: Verified,
     },
+    /// The folder of a target can't be made.
+    #[error("cannot make the folder {}: {source}", path.display())]
+    MakeFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The test file can't be removed.
     #[error("the test file {} cannot be removed: {source}", path.display())]
     Remove {

@@ -9,7 +9,7 @@
 //! Files are read through the page cache, whose hits make the pipe wider.
 //!
 //! Figures of hosts are fitted to six rows (`papers/mlperf-storage-1.0/host.toml`); no figure of a drive or link is. Parallel
-//! file systems are not modelled, and their rows say so.
+//! file systems and networks other than TCP are not modelled, and their rows say so.
 
 mod pipe;
 mod rows;
@@ -212,7 +212,7 @@ pub fn predict_training(
             mib_per_s: row.mib_per_s,
             fitted: host.fitted_rows.contains(&row.id),
             au_goal_pct: row.au_goal_pct,
-            not_modelled: figures.is_none().then_some("a parallel file system, whose rules are not modelled"),
+            not_modelled: row.not_modelled(),
             predicted: figures,
         });
     }
@@ -250,7 +250,7 @@ fn predict_row(
     catalog: &Catalog,
     host: &HostFigures,
 ) -> Result<Option<TrainingFigures>, TrainingError> {
-    if row.is_parallel() {
+    if row.not_modelled().is_some() {
         return Ok(None);
     }
     let drive = drive_of(row, catalog)?;

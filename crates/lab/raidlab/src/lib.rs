@@ -63,7 +63,7 @@ pub use raidlab_sim::{FileAccess, SimError};
 pub use raidlab_units::{ByteCount, NanoSpan};
 pub use raidlab_workload::{RunResult as Run, Workload, builtin_workloads};
 pub use raidlab_worlds::{
-    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Load, Owner, WorkloadError,
+    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Load, OwnIodepths, Owner, WorkloadError,
     simulated::{LoadsError, SimulatedError},
 };
 

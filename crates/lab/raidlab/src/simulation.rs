@@ -4,11 +4,11 @@ use crate::Array;
 use raidlab_hardware::{Catalog, CatalogError, End};
 use raidlab_hosts::{Hosts, all_processors};
 use raidlab_sim::FileAccess;
-use raidlab_units::NanoSpan;
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{RunResult, Workload};
 use raidlab_worlds::files::{FileUse, HostModels};
 use raidlab_worlds::simulated::{LoadsError, Manner, RunOn, SimulatedError, run_on, run_simulated_loads};
-use raidlab_worlds::{ArrayFileError, Ends, Load, ModelledArray, Models};
+use raidlab_worlds::{ArrayFileError, Ends, Load, ModelledArray, Models, OwnIodepths, check_iodepths};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
 /// How a workload is run: how much is in flight, from when and for how long it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Requests in flight.
-    pub iodepth: u32,
+    /// Requests in flight; without it, those of the workload, or 1.
+    pub iodepth: Option<u32>,
     /// Virtual time before the measured window.
     pub ramp: NanoSpan,
     /// Length of the measured window in virtual time.
@@ -32,7 +32,7 @@ pub struct Window {
 
 impl Default for Window {
     fn default() -> Self {
-        Self { iodepth: 1, ramp: WINDOW_DEFAULT, run: WINDOW_DEFAULT, settles: true, seed: 1 }
+        Self { iodepth: None, ramp: WINDOW_DEFAULT, run: WINDOW_DEFAULT, settles: true, seed: 1 }
     }
 }
 
@@ -40,14 +40,14 @@ impl Window {
     /// The same with so many requests in flight.
     #[must_use]
     pub const fn iodepth(self, iodepth: u32) -> Self {
-        Self { iodepth, ..self }
+        Self { iodepth: Some(iodepth), ..self }
     }
 
     /// `workload` in this window.
     pub fn load(&self, workload: &Workload) -> Load {
         Load {
             workload: workload.clone(),
-            iodepth: self.iodepth,
+            iodepth: self.iodepth.unwrap_or(1),
             workers: 1,
             ramp: self.ramp,
             run: self.run,
@@ -87,6 +87,9 @@ pub enum SimulateError {
     /// It can't be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// It would change nothing.
+    #[error(transparent)]
+    Iodepth(#[from] OwnIodepths),
     /// The array refuses the load.
     #[error("{load}: {source}")]
     Run {
@@ -189,6 +192,11 @@ impl Simulation {
         u32::from(self.modelled.volume_count())
     }
 
+    /// The part of each volume that loads use.
+    pub const fn region(&self) -> ByteCount {
+        self.modelled.region
+    }
+
     /// Whether its drives are fast or slow by what was done to them before.
     pub fn drives_have_condition(&self) -> bool {
         self.models().drive.condition().is_some()
@@ -255,13 +263,14 @@ impl Simulation {
 /// ```
 ///
 /// # Errors
-/// [`SimulateError`] if the array can't be, or refuses the load.
+/// [`SimulateError`] if the array can't be, or refuses the load, or the workload has its own requests in flight and the window has others.
 pub fn simulate(
     catalog: &Catalog,
     array: Array,
     workload: &Workload,
     window: &Window,
 ) -> Result<RunResult, SimulateError> {
+    window.iodepth.map_or(Ok(()), |_| check_iodepths([workload]))?;
     let load = window.load(workload);
     let failed = |source| SimulateError::Run { load: load.label(), source };
     Simulation::new(catalog, array)?.run(&load, None).map_err(failed)

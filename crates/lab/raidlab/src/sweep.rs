@@ -4,7 +4,7 @@ use crate::{Array, SimulateError, Simulation, Window};
 use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, Jobs, Stop, all_processors};
 use raidlab_workload::{RunResult, Workload};
-use raidlab_worlds::{Load, LoadPlan};
+use raidlab_worlds::{Load, LoadPlan, OwnIodepths, check_iodepths};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub struct Sweep {
     pub arrays: Vec<Array>,
     /// The workloads.
     pub workloads: Vec<Workload>,
-    /// Requests in flight.
+    /// Requests in flight; without any, those of each workload, or 1.
     pub iodepths: Vec<u32>,
     /// How each is measured; its own iodepth is not used.
     pub window: Window,
@@ -106,10 +106,19 @@ impl Sweep {
     /// Runs of one array: every workload with every number of requests in flight, or once where the number is the workload's own.
     pub fn loads(&self) -> Vec<Load> {
         let Window { ramp, run, settles, seed, .. } = self.window;
-        let (workloads, iodepths) = (self.workloads.clone(), self.iodepths.clone());
+        let workloads = self.workloads.clone();
+        let iodepths = if self.iodepths.is_empty() { vec![1] } else { self.iodepths.clone() };
         LoadPlan { workloads, iodepths, workers: vec![1], ramp, run, settles, may_lengthen: false }
             .loads(seed)
             .collect()
+    }
+
+    /// Checks that its numbers in flight change any of its runs.
+    ///
+    /// # Errors
+    /// [`OwnIodepths`] where all workloads have their own.
+    pub fn check_iodepths(&self) -> Result<(), OwnIodepths> {
+        if self.iodepths.is_empty() { Ok(()) } else { check_iodepths(&self.workloads) }
     }
 
     /// Runs of the whole sweep.
@@ -130,6 +139,7 @@ impl Sweep {
         options: SweepOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<SweepRun>, SweepError> {
+        self.check_iodepths().map_err(SimulateError::from)?;
         let loads = self.loads();
         let all = self.arrays.len() * loads.len();
         if part.end > all {

@@ -53,7 +53,9 @@ pub use ends::{Ends, Estimates};
 pub use feeding::{FedPoint, Feeding, FeedingOrder, accelerator, feed, feedings};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use foreign_text::as_text;
-pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
+pub use load::{
+    Load, LoadPlan, OwnIodepths, RUN_TO_THE_END, WorkloadError, check_iodepths, find_workload, varied,
+};
 pub use read_off::{LoadPoint, ReadOff, at_limit, read_off};
 pub use replay::default_iodepth;
 pub use results::{array_settings, empty_result, load_settings, set_measurement};

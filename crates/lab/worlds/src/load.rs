@@ -46,7 +46,7 @@ pub fn find_workload(name: &str, folder: &Path) -> Result<Workload, WorkloadErro
 /// what is varied stands in the name, so that figures of different variants are never taken for each other.
 ///
 /// # Errors
-/// [`SpecError`] if a workload is a mix of sizes and lengths are given.
+/// [`SpecError`] if a workload is a mix of sizes and lengths are given, or has actors, which have their own.
 pub fn varied(
     workloads: &[Workload],
     block_sizes: &[u32],
@@ -64,13 +64,39 @@ pub fn varied(
                 variant.spec.name = format!("{} at {}", variant.spec.name, ByteCount(u64::from(bytes)));
             }
             if let Some(pct) = read_pct {
-                variant.spec = variant.spec.with_read_pct(pct);
+                variant.spec = variant.spec.with_read_pct(pct)?;
                 variant.spec.name = format!("{} with {pct} % reads", variant.spec.name);
             }
             variants.push(variant);
         }
     }
     Ok(variants)
+}
+
+/// Numbers in flight were given, and none of the workloads takes one from its run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "workload {workloads} has its own number of requests in flight, which an iodepth does not change: leave it out"
+)]
+pub struct OwnIodepths {
+    /// Names of the workloads, in quotes.
+    pub workloads: String,
+}
+
+/// Checks that a number in flight changes any of `workloads`.
+///
+/// # Errors
+/// [`OwnIodepths`] where all have their own.
+pub fn check_iodepths<'a>(workloads: impl IntoIterator<Item = &'a Workload>) -> Result<(), OwnIodepths> {
+    let mut own = Vec::new();
+    for workload in workloads {
+        if !workload.spec.has_own_iodepth() {
+            return Ok(());
+        }
+        own.push(format!("'{}'", workload.name()));
+    }
+    own.dedup();
+    if own.is_empty() { Ok(()) } else { Err(OwnIodepths { workloads: own.join(", ") }) }
 }
 
 /// Each of `values`, or nothing once.
@@ -220,16 +246,23 @@ impl LoadPlan {
         })
     }
 
-    /// Checks that `region` holds a request of every workload.
+    /// Checks that `region` holds a request of every workload, and what its actors work on.
     ///
     /// # Errors
     /// Says in words what does not fit.
     pub fn check_region(&self, region: ByteCount) -> Result<(), String> {
-        let too_large = |workload: &&Workload| u64::from(workload.spec.request_bytes_max()) > region.get();
-        match self.workloads.iter().find(too_large) {
-            Some(workload) => Err(format!(
-                "is {region}, smaller than one request of workload '{}': make it larger",
-                workload.name()
+        let request = |spec: &AccessSpec| ("a request", ByteCount(u64::from(spec.request_bytes_max())));
+        let all = |workload: &Workload| {
+            let of_actors = workload.spec.actors().map(|(_, actor)| actor.room(1)).collect::<Vec<_>>();
+            of_actors.into_iter().chain([request(&workload.spec)]).find(|(_, needs)| *needs > region)
+        };
+        let too_large = |workload| Some((workload, all(workload)?));
+        match self.workloads.iter().find_map(too_large) {
+            Some((workload, (what, needs))) => Err(format!(
+                "is {}, smaller than {what} of workload '{}', which takes {}: make it larger",
+                region.beside(&needs),
+                workload.name(),
+                needs.beside(&region)
             )),
             None => Ok(()),
         }

@@ -84,10 +84,10 @@ fn part_of_period(load: &Load) -> Option<String> {
     ))
 }
 
-/// Takes in what was measured under `load`. A trace is what it is: nobody expects it to be steady.
+/// Takes in what was measured under `load`. Where the load itself changes over time, nobody expects it to be steady.
 pub fn set_measurement(result: &mut RunResult, load: &Load, measurement: &Measurement) {
     result.set_measurement(measurement);
-    if load.workload.spec.trace.is_some() {
+    if load.workload.spec.is_uneven() {
         result.steady = None;
     }
 }

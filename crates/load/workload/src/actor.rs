@@ -284,6 +284,31 @@ impl Actor {
         }
     }
 
+    /// What has to fit into its part of a target with blocks of `block_bytes`: in words, and how long it is.
+    pub fn room(&self, block_bytes: u32) -> (&'static str, ByteCount) {
+        let request_bytes = u64::from(self.request_bytes_max());
+        let in_blocks = |bytes: u64| bytes.max(1).checked_next_multiple_of(u64::from(block_bytes));
+        let requests = |count: u64| request_bytes.saturating_mul(count);
+        let (what, bytes) = match self {
+            Self::Accelerator(it) => {
+                let samples = it.sample.mean_bytes() as u64;
+                let file =
+                    in_blocks(samples.saturating_mul(u64::from(it.samples_per_file))).unwrap_or(u64::MAX);
+                if file > request_bytes { ("a file of its samples", file) } else { ("a read", request_bytes) }
+            }
+            Self::Checkpoint(it) => {
+                let each = in_blocks(it.bytes.get()).unwrap_or(u64::MAX);
+                ("the checkpoint", each.saturating_mul(u64::from(it.writers)))
+            }
+            Self::Log(_) => ("the longest write", request_bytes),
+            Self::Compaction(it) => {
+                ("a request of each run and of what is written", requests(u64::from(it.runs) + 1))
+            }
+            Self::Cache(_) => ("an object", request_bytes),
+        };
+        (what, ByteCount(bytes))
+    }
+
     /// All that its requests may do.
     pub const fn ops(&self) -> OpSet {
         match self {

@@ -27,7 +27,7 @@ const REQUESTS_MAX: usize = 300_000;
 const USUAL: NanoSpan = NanoSpan::from_secs(10);
 const LONGEST: NanoSpan = NanoSpan::from_secs(86_400);
 /// Room of the target.
-const REGION: ByteCount = ByteCount(1 << 44);
+const REGION: ByteCount = ByteCount(1 << 50);
 
 /// What was seen of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]

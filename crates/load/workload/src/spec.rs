@@ -181,6 +181,16 @@ impl AccessSpec {
         self.parts.iter().any(|part| part.actor.is_some() || part.phase != Phase::default())
     }
 
+    /// Whether what it asks for changes over time, whatever the target does: by a rhythm, phases, the rests between checkpoints, or as a
+    /// trace did.
+    pub fn is_uneven(&self) -> bool {
+        let of_part = |part: &MixPart| {
+            let saves = matches!(part.actor, Some(Actor::Checkpoint(_)));
+            saves || !part.rhythm.is_steady() || part.phase != Phase::default()
+        };
+        self.trace.is_some() || !self.rhythm.is_steady() || self.parts.iter().any(of_part)
+    }
+
     /// Whether all that it does is to train: accelerators that read, and checkpoints.
     pub fn is_training(&self) -> bool {
         let trains =
@@ -245,10 +255,12 @@ impl AccessSpec {
     /// Returns the same specification with I/Os of `bytes`. An explicit alignment stays.
     ///
     /// # Errors
-    /// [`SpecError::MixedSizes`] when the lines differ in size, [`SpecError::Zero`] for no bytes.
+    /// [`SpecError::MixedSizes`] when the lines differ in size, [`SpecError::OfActor`] where an actor has its own, [`SpecError::Zero`] for
+    /// no bytes.
     pub fn with_block_bytes(&self, bytes: u32) -> Result<Self, SpecError> {
         let sizes: std::collections::BTreeSet<u32> = self.all_lines().map(|line| line.bytes).collect();
-        if sizes.len() > 1 || self.actors().next().is_some() {
+        self.without_actors("block size")?;
+        if sizes.len() > 1 {
             return Err(SpecError::MixedSizes { spec: self.name.clone(), sizes: sizes.len() });
         }
         if bytes == 0 {
@@ -262,15 +274,25 @@ impl AccessSpec {
 
     /// Returns the same specification with `read_pct` of each line's I/Os reading, and all others writing.
     ///
+    /// # Errors
+    /// [`SpecError::OfActor`] where an actor reads and writes what it has to.
+    ///
     /// # Panics
     /// If `read_pct` is above 100.
-    #[must_use]
-    pub fn with_read_pct(&self, read_pct: u8) -> Self {
+    pub fn with_read_pct(&self, read_pct: u8) -> Result<Self, SpecError> {
         assert!(read_pct <= 100, "{read_pct} percent");
+        self.without_actors("read share")?;
         let mut spec = self.clone();
         let parts = spec.parts.iter_mut().flat_map(|part| &mut part.lines);
         spec.lines.iter_mut().chain(parts).for_each(|line| line.read_pct = read_pct);
-        spec
+        Ok(spec)
+    }
+
+    /// Checks that no actor keeps a `what` of its own where that of all is to be replaced.
+    fn without_actors(&self, what: &'static str) -> Result<(), SpecError> {
+        let Some((part, actor)) = self.actors().next() else { return Ok(()) };
+        let (spec, part) = (self.name.clone(), part.to_owned());
+        Err(SpecError::OfActor { spec, what, part, kind: actor.kind() })
     }
 
     /// Length of the largest I/O; zero without lines.
@@ -350,6 +372,23 @@ mod tests {
         assert_eq!(mixed, Err(SpecError::MixedSizes { spec: "made-up".into(), sizes: 2 }));
         assert!(spec(vec![small]).with_block_bytes(0).is_err());
         assert_eq!(spec(vec![small, large]).request_bytes_max(), 65536);
+    }
+
+    /// What changes by itself is no sign of a target that is not steady.
+    #[test]
+    fn loads_that_change_by_themselves_are_known() {
+        let is_uneven = |name| crate::builtin_workload(name).unwrap().spec.is_uneven();
+        let even = ["md1200-oltp", "mlperf-unet3d-h100", "kv-cache", "rocksdb-overwrite"];
+        assert_eq!(even.map(is_uneven), [false; 4]);
+        assert!(is_uneven("checkpoint-llama3-8b"));
+        let hour = NanoSpan::from_secs(3600);
+        let rhythm = Rhythm { steps: vec![(hour, 1.0), (hour, 9.0)], ..Rhythm::default() };
+        let phase = Phase { lasts: Some(hour), ..Phase::default() };
+        let of = |part: MixPart| AccessSpec { parts: vec![part], ..AccessSpec::default() }.is_uneven();
+        assert!(AccessSpec { rhythm: rhythm.clone(), ..AccessSpec::default() }.is_uneven());
+        assert!(of(MixPart { rhythm, ..MixPart::default() }));
+        assert!(of(MixPart { phase, ..MixPart::default() }));
+        assert!(!of(MixPart::default()));
     }
 
     #[test]

@@ -20,7 +20,8 @@ use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Actor, BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
 use raidlab_worlds::{
     Feeding, FeedingOrder, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
-    RUN_TO_THE_END, SteadyRounds, accelerator, default_iodepth, feed, find_load, sweep, until_steady, varied,
+    RUN_TO_THE_END, SteadyRounds, accelerator, check_iodepths, default_iodepth, feed, find_load, sweep,
+    until_steady, varied,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -71,6 +72,8 @@ pub(crate) struct Frame {
     pub(crate) targets: u32,
     /// How a trace is read.
     pub(crate) reading: ReadingAs,
+    /// Whether the highest load is searched for.
+    pub(crate) finds_load: bool,
 }
 
 /// What workloads have to do with training.
@@ -107,12 +110,14 @@ impl SweepArgs {
             return Err(missing.with_hint("'raidlab workloads' lists those that are built in"));
         }
         let (sizes, shares) = (self.block_size.as_deref(), self.read_pct.as_deref());
-        let workloads = varied(
-            &self.pacing.apply(workloads(&self.workload)?)?,
-            sizes.unwrap_or_default(),
-            shares.unwrap_or_default(),
-        )
-        .map_err(Failure::input)?;
+        let plain = self.pacing.apply(workloads(&self.workload)?)?;
+        let unused = |option| move |error| Failure::input(error).with_option(option);
+        let sized = varied(&plain, sizes.unwrap_or_default(), &[]).map_err(unused("--block-size"))?;
+        let workloads = varied(&sized, &[], shares.unwrap_or_default()).map_err(unused("--read-pct"))?;
+        // A search goes from the iodepth on, whatever the workload's own is.
+        if self.iodepth.is_some() && !frame.finds_load {
+            check_iodepths(&workloads).map_err(|error| Failure::input(error).with_option("--iodepth"))?;
+        }
         let iodepths = self.iodepth.clone().unwrap_or_else(|| vec![1]);
         let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
         let settles = frame.settles && frame.ramp.0.is_none();
@@ -166,6 +171,20 @@ pub(crate) struct JudgeArgs {
 }
 
 impl JudgeArgs {
+    /// Whether the highest load is searched for.
+    pub(crate) fn finds_load(&self) -> bool {
+        self.find_load.is_some()
+    }
+
+    /// Refuses a checkpoint that is longer than the `room` for it, before anything runs.
+    pub(crate) fn check_checkpoint(&self, room: ByteCount) -> Result<(), Failure> {
+        let Some(bytes) = self.checkpoint.filter(|bytes| *bytes > room) else { return Ok(()) };
+        let (bytes, room) = (bytes.beside(&room), room.beside(&bytes));
+        let error = anyhow::anyhow!("the checkpoint takes {bytes}, and lies on {room}");
+        let failure = Failure::input(error).with_option("--checkpoint");
+        Err(failure.with_hint("make it smaller, or what it is written to larger"))
+    }
+
     /// Whether loads are run again until they are steady.
     pub(crate) fn is_in_rounds(&self) -> bool {
         self.until.is_some()

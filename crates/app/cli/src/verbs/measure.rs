@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, text_here};
 use crate::inputs::{Numbers, replay_hint, window};
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
-use crate::output::Output;
+use crate::output::{Output, remark};
 use crate::patience::{PATIENCE, once_it_answers};
 use crate::progress::Progress;
 use crate::whole_file::check_writable;
@@ -35,7 +35,8 @@ const TARGET: &str = "Target";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files, block devices, folders that a test file is put into, NBD, NFS and root URIs, the sockets of arrays that are served, or
-    /// null:SIZE for a target that does nothing; a file that does not exist is laid out with --size
+    /// null:SIZE for a target that does nothing. What does not exist is laid out with --size: a folder if its name ends with / or the
+    /// workload is accelerators alone, which read sample files in it, else a file
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<PathBuf>,
     #[command(flatten)]
@@ -46,7 +47,7 @@ pub(crate) struct Args {
     /// Time before each measured window [default: 1s; none for a trace]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     ramp: Option<NanoSpan>,
-    /// Size of the test file to lay out where a target does not exist
+    /// Size of the test file, or of all sample files, to lay out where they do not exist
     #[arg(long, value_name = "SIZE", help_heading = TARGET)]
     size: Option<ByteCount>,
     /// Use the page cache instead of direct I/O
@@ -172,6 +173,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         run: (args.run, NanoSpan::from_secs(5)),
         targets: args.targets.len() as u32,
         reading: ReadingAs::Ahead,
+        finds_load: args.judge.finds_load(),
     };
     let plan = LoadPlan { workers: args.engine.workers.clone(), ..args.sweep.plan(&frame)? };
     is_step_by_step(&args.judge)?;
@@ -206,18 +208,8 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
     let targets = names_here(&args.targets, hosts);
-    let may_write = args.precondition > 0
-        || args.judge.writes()
-        || plan.workloads.iter().any(|workload| workload.spec.writes());
-    let are_exports = targets.iter().all(|target| is_nbd_uri(target));
-    let is_absent =
-        |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
+    let (made, opened) = open_targets(args, plan, &targets, (&mut *hosts, cancel, &mut *progress));
     let samples = samples_of(plan, &targets);
-    let open_all = || match samples {
-        Some(it) => open_samples(args, it, &targets, (&mut *hosts, cancel, &mut *progress)),
-        None => open(args, &targets, (may_write, args.size), (&mut *hosts, cancel, &mut *progress)),
-    };
-    let opened = once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all);
     let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
     if !hosts.is_alone() && agree(hosts, own)?.is_none() {
         return Ok(None);
@@ -240,6 +232,9 @@ fn measure(
         }
         _ => None,
     };
+    if samples.is_none() {
+        args.judge.check_checkpoint(bench.size())?;
+    }
     let mut run = |load: &Load, label: &str, done: f64| {
         let is_written = load.workload.spec.writes();
         let bench = written.as_mut().filter(|_| is_written).unwrap_or(&mut bench);
@@ -257,6 +252,10 @@ fn measure(
     };
     if args.remove {
         bench.close().and(written.map_or(Ok(()), FileBench::close)).map_err(Failure::run)?;
+        // One with anything else in it stays.
+        for folder in made {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
     Ok(Some((keeper, conclusions)))
 }
@@ -323,12 +322,76 @@ const CHECKPOINT_MARGIN: u64 = 256 << 20;
 /// Who stops an opening, and who hears of it.
 type Watchers<'a> = (&'a mut Hosts, &'a AtomicBool, &'a mut Progress);
 
+/// The accelerators of a plan that has nothing else: they read sample files where they can.
+fn accelerators_alone(plan: &LoadPlan) -> Option<&Accelerator> {
+    let [workload] = &plan.workloads[..] else { return None };
+    accelerator(&workload.spec).filter(|_| workload.spec.parts.len() == 1)
+}
+
 /// The accelerators of a plan that read sample files: nothing but accelerators, on folders.
 fn samples_of<'a>(plan: &'a LoadPlan, targets: &[PathBuf]) -> Option<&'a Accelerator> {
-    let [workload] = &plan.workloads[..] else { return None };
-    let is_alone = workload.spec.parts.len() == 1;
-    let are_folders = targets.iter().all(|target| target.is_dir());
-    accelerator(&workload.spec).filter(|_| is_alone && are_folders)
+    accelerators_alone(plan).filter(|_| targets.iter().all(|target| target.is_dir()))
+}
+
+/// Makes the folders that are meant by names of nothing that is there, where it may be laid out; those that were made.
+fn make_folders(args: &Args, plan: &LoadPlan, targets: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    let is_folder = |target: &&PathBuf| {
+        let is_named_so = target.as_os_str().as_encoded_bytes().ends_with(b"/");
+        is_path(target) && !target.exists() && (is_named_so || accelerators_alone(plan).is_some())
+    };
+    let meant: Vec<PathBuf> =
+        targets.iter().filter(|_| args.size.is_some()).filter(is_folder).cloned().collect();
+    for path in &meant {
+        std::fs::create_dir_all(path)
+            .map_err(|source| FileError::MakeFolder { path: path.clone(), source })?;
+    }
+    Ok(meant)
+}
+
+/// Says so where samples lie in a test file that might have been files of their own.
+fn tell_one_file(plan: &LoadPlan, targets: &[PathBuf]) {
+    let mut trained = plan.workloads.iter().filter(|workload| accelerator(&workload.spec).is_some());
+    let is_laid_out = |target: &PathBuf| is_path(target) && (target.is_dir() || !target.exists());
+    if let Some(workload) = trained.next().filter(|_| targets.iter().any(is_laid_out)) {
+        remark(format_args!(
+            "note: samples of {} lie in one test file, one after the other: sample files are read in folders, by accelerators that are the only \
+             workload and all of it",
+            workload.name()
+        ));
+    }
+}
+
+/// Whether `name` is that of a file, a device or a folder.
+fn is_path(name: &Path) -> bool {
+    !is_nbd_uri(name) && !is_remote_uri(name) && null_size_text(name).is_none()
+}
+
+/// Opens the targets, also those that take a while to answer; which folders were made for them comes first.
+fn open_targets(
+    args: &Args,
+    plan: &LoadPlan,
+    targets: &[PathBuf],
+    (hosts, cancel, progress): Watchers<'_>,
+) -> (Vec<PathBuf>, Result<FileBench, FileError>) {
+    let made = match make_folders(args, plan, targets) {
+        Ok(made) => made,
+        Err(error) => return (Vec::new(), Err(error)),
+    };
+    let samples = samples_of(plan, targets);
+    if samples.is_none() && hosts.leads() {
+        tell_one_file(plan, targets);
+    }
+    let may_write = args.precondition > 0
+        || args.judge.writes()
+        || plan.workloads.iter().any(|workload| workload.spec.writes());
+    let are_exports = targets.iter().all(|target| is_nbd_uri(target));
+    let is_absent =
+        |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
+    let open_all = || match samples {
+        Some(it) => open_samples(args, it, targets, (&mut *hosts, cancel, &mut *progress)),
+        None => open(args, targets, (may_write, args.size), (&mut *hosts, cancel, &mut *progress)),
+    };
+    (made, once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all))
 }
 
 fn open(
@@ -377,8 +440,7 @@ fn failure(error: FileError, args: &Args) -> Failure {
     if let FileError::Hosts(error) = error {
         return Failure::run(error);
     }
-    let is_file = |name: &Path| !is_nbd_uri(name) && !is_remote_uri(name) && null_size_text(name).is_none();
-    let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
+    let is_missing = |name: &PathBuf| is_path(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_option("<TARGET>").with_hint("--size lays one out");
     }

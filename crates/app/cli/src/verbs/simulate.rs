@@ -128,10 +128,8 @@ impl FileArgs {
         }
         for workload in &mut plan.workloads {
             let spec = &mut workload.spec;
-            if spec.flush.is_some()
-                || spec.parts.iter().any(|part| part.flush.is_some())
-                || spec.trace.is_some()
-            {
+            let has_own_loops = !spec.parts.is_empty() && !spec.has_weights();
+            if spec.flush.is_some() || has_own_loops || spec.trace.is_some() {
                 let error = anyhow::anyhow!("workload '{}' says itself when it flushes", spec.name);
                 return Err(Failure::input(error).with_hint("use --file-io buffered"));
             }
@@ -219,7 +217,7 @@ fn tell_condition(workloads: &[Workload]) {
     if workloads.iter().any(|workload| workload.spec.writes_in_sequence() == Some(true)) {
         remark(format_args!(
             "note: all writes are sequential, and the drives are taken to be overwritten at random before: --condition sequential is what \
-             such writes lead to"
+             such writes lead to, and what 'plan' takes then"
         ));
     }
 }
@@ -243,9 +241,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         run: (args.run, WINDOW_DEFAULT),
         targets: simulation.volumes(),
         reading: ReadingAs::Asked,
+        finds_load: args.judge.finds_load(),
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
+    args.judge.check_checkpoint(simulation.region())?;
     if hosts.leads() && is_by_training {
         remark(format_args!(
             "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \

@@ -378,6 +378,63 @@ const TRAINING: &str = "schema = 1\nname = 'mine'\ntitle = 'Mine'\nsource = 'a t
     [part.accelerator]\nbatch = 2\ncompute = '20ms'\nread_threads = 2\nprefetch = 2\nsample_size = '256KiB'\nsample_deviation = '64KiB'\n\
     au_goal_pct = 5\n";
 
+/// What is written once and does not fit is refused before anything runs, with both lengths; it never becomes a smaller one.
+#[test]
+fn a_checkpoint_larger_than_its_storage_is_refused() {
+    let bench = Bench::new();
+    // Five disks of 600 GB hold data.
+    let sizes = ["4.81 TiB", "2.73 TiB", "make it smaller"];
+    simulate(&bench, &["-w", "checkpoint-llama3-405b"]).assert(2, &sizes);
+    let feed = ["-w", "mlperf-unet3d", "--accelerators", "1", "--checkpoint", "5.29TB"];
+    simulate(&bench, &feed).assert(2, &[&sizes[..], &["--checkpoint"]].concat());
+    let measure = ["measure", "null:64GiB", "-w", "checkpoint-llama3-8b", "--run", "20ms", "--ramp", "0s"];
+    bench.run(&measure).assert(2, &["the checkpoint", "97.8 GiB", "64 GiB"]);
+    let feed =
+        ["measure", "null:64GiB", "-w", "mlperf-unet3d", "--accelerators", "1", "--checkpoint", "65GiB"];
+    bench.run(&feed).assert(2, &["--checkpoint", "65 GiB", "64 GiB"]);
+}
+
+/// A load that rests between its checkpoints is not steady by its nature, and nobody is warned of it.
+#[test]
+fn checkpoints_are_not_called_unsteady() {
+    let bench = Bench::new();
+    let head = "schema = 1\nname = 'save'\ntitle = 'Save'\nsource = 'a test'\nmetric = 'mb-per-s'\n[[part]]\nname = 'save'\n";
+    let actor =
+        "[part.checkpoint]\nwriters = 4\nwriter_size = '64MiB'\nrequest_size = '64KiB'\nevery = '7s'\n";
+    bench.write("save.toml", &format!("{head}{actor}"));
+    bench.write("array.toml", ARRAY);
+    let run =
+        ["simulate", "--array", "array.toml", "-w", "save.toml", "--ramp", "0s", "--run", "20s", "--json"];
+    let ended = bench.done(&run);
+    let run = &ended.json()["runs"][0];
+    assert!(run["write"]["requests"].as_u64() > Some(2000), "enough to judge by: {run}");
+    assert!(run["steady"].is_null() && !ended.stderr.contains("not steady"), "{}", ended.stderr);
+}
+
+/// What is not there becomes what the workload reads: sample files in a folder, or a test file in one that is named so.
+#[test]
+fn folders_that_are_meant_are_made() {
+    let bench = Bench::new();
+    bench.write("mine.toml", TRAINING);
+    bench.write("other.toml", &TRAINING.replace("'mine'", "'other'"));
+    let window = ["--ramp", "50ms", "--run", "300ms", "--buffered", "--size", "8MiB", "--json"];
+    let measure = |name: &str, more: &[&str]| bench.done(&[&["measure", name][..], &window, more].concat());
+    let is_there = |path: &str| bench.path().join(path).exists();
+    for name in ["data", "deep/er/"] {
+        let json = measure(name, &["-w", "mine.toml"]).json();
+        assert_eq!(json["runs"][0]["settings"]["sample files"], "32", "{name}");
+        assert!(is_there(&format!("{name}/raidlab-samples/000/0000031")), "{name}");
+    }
+    measure("gone", &["-w", "mine.toml", "--remove"]);
+    assert!(!is_there("gone"), "a folder that was made goes with what was put into it");
+    measure("test/", &["-w", "streaming"]);
+    assert!(is_there("test/raidlab-test-file"));
+    let told = measure("both/", &["-w", "mine.toml,other.toml"]);
+    holds(&told.stderr, &["samples of mine lie in one test file"]);
+    bench.run(&["measure", "none", "-w", "mine.toml"]).assert(2, &["--size lays one out"]);
+    assert!(!is_there("none"));
+}
+
 #[test]
 fn accelerators_read_real_files_and_the_page_has_their_charts() {
     let bench = Bench::new();

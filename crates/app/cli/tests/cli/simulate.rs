@@ -273,6 +273,24 @@ fn the_condition_of_a_drive_decides_how_fast_it_writes() {
     assert!(fresh > 2.0 * steady && half > 1.5 * steady, "fresh {fresh}, half full {half}, steady {steady}");
 }
 
+/// A plan takes flash that is written in sequence to have been, and `simulate` does not: both say so, and the plan's study has the condition.
+#[test]
+fn plans_and_simulations_tell_that_their_drives_differ() {
+    let bench = Bench::new();
+    let drive = "samsung-pm9a3-7680";
+    let plan =
+        ["plan", "--app", "storagebench-backup", "--usable", "5TB", "--simulations", "1", "--top", "1"];
+    let parts = ["--drives", drive, "--controllers", "linux-md-nvme", "--study", "study.toml"];
+    let planned = bench.run(&[&plan[..], &parts].concat());
+    planned.says(&["sequential", "since all writes are sequential ('simulate' takes drives", "random:3)"]);
+    assert!(bench.read("study.toml").contains("condition = \"sequential\""), "{}", bench.read("study.toml"));
+    let array =
+        ["simulate", "--level", "0", "--members", "2", "--drive", drive, "--controller", "linux-md-nvme"];
+    let load = ["--workload", "storagebench-backup", "--ramp", "0s", "--run", "20ms", "--bottleneck", "off"];
+    let simulated = bench.done(&[&array[..], &load].concat());
+    holds(&simulated.stderr, &["--condition sequential is what such writes lead to, and what 'plan' takes"]);
+}
+
 #[test]
 fn only_drives_with_a_translation_layer_have_a_condition() {
     let bench = Bench::new();

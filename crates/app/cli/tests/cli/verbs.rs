@@ -378,6 +378,24 @@ fn options_that_would_change_nothing_are_refused() {
     for option in [["--filesystem", "xfs"], ["--host", "x"], ["--controllers", "2"]] {
         bench.run(&[&["streams", "."][..], &option].concat()).assert(2, &["DIR", option[0]]);
     }
+    let actors = ["measure", "null:1GiB", "--workload", "kv-cache", "--run", "20ms", "--ramp", "0s"];
+    for option in [
+        ["--read-pct", "50"],
+        ["--block-size", "4KiB"],
+        ["--iodepth", "4"],
+        ["--rate", "5"],
+        ["--rate-limit", "5"],
+        ["--bytes-limit", "1MiB"],
+        ["--think", "1ms"],
+    ] {
+        bench.run(&[&actors[..], &option].concat()).assert(2, &["'kv-cache", option[0]]);
+    }
+    bench.run(&[&actors[..], &["--iodepth", "4", "-w", "database"]].concat()).well();
+    let file = ["--host", "epyc-7402p", "--filesystem", "ext4", "--file-io", "fsync", "--region", "1GiB"];
+    let array = ["--level", "5", "--members", "4", "--drive", "st3600057ss", "--controller", "perc-h800"];
+    let synced =
+        [&["simulate", "--workload", "kv-cache", "--run", "20ms", "--ramp", "0s"][..], &array, &file];
+    bench.run(&synced.concat()).assert(2, &["'kv-cache'", "says itself when it flushes"]);
     for option in ["--poll", "--kernel-thread"] {
         let ended = bench.run(&[&load[..], &[option]].concat());
         ended.assert(2, &[option, "is loaded by null"]);

@@ -218,14 +218,32 @@ impl TrainingRow {
     fn attached_complaint(&self) -> Option<&'static str> {
         let is_network = self.attached.starts_with(OVER_NETWORK);
         if self.attached != LOCAL && !is_network && !self.is_parallel() {
-            return Some("is not known: write local, NVMe/TCP and its ports, or parallel file system");
+            return Some(
+                "is not known: write local, NVMe/TCP and its ports, NVMe over another network, or parallel file system",
+            );
         }
-        (is_network && self.ports().is_none()).then_some("does not say its ports: write them as 2 x 100 Gb/s")
+        (self.is_over_tcp() && self.ports().is_none())
+            .then_some("does not say its ports: write them as 2 x 100 Gb/s")
     }
 
-    /// Whether it is a system that is not modelled.
-    pub(super) fn is_parallel(&self) -> bool {
+    /// Why it is not predicted, if it is not: what the figures of hosts and links are not those of.
+    pub(super) fn not_modelled(&self) -> Option<&'static str> {
+        if self.is_parallel() {
+            return Some("a parallel file system, whose rules are not modelled");
+        }
+        (self.attached != LOCAL && !self.is_over_tcp())
+            .then_some("NVMe over another network than TCP, whose cost to hosts is not modelled")
+    }
+
+    fn is_parallel(&self) -> bool {
         self.attached.starts_with(PARALLEL)
+    }
+
+    /// Whether its words before the first comma name TCP and no other transport.
+    fn is_over_tcp(&self) -> bool {
+        let network = self.attached.split(',').next().unwrap_or_default();
+        let names = |transport: &str| network.contains(transport);
+        names(OVER_NETWORK) && names("TCP") && !["RDMA", "RoCE", "iWARP", "InfiniBand"].into_iter().any(names)
     }
 
     /// Bytes of all samples.

@@ -16,7 +16,8 @@ fn what_rows_say_is_understood() {
     let network = row("dpu.unet3d.h100");
     assert_eq!((network.threads(&host), network.ports()), (128.0, Some(400.0)));
     let parallel = row("Nclient3.unet3d");
-    assert!(parallel.is_parallel() && !network.is_parallel() && !local.is_parallel());
+    let reasons = [&parallel, &network, &local].map(|row| row.not_modelled().is_some());
+    assert_eq!(reasons, [true, false, false]);
     let catalog = Catalog::builtin();
     for (part, drive) in [
         ("micron-6500", "micron-6500-ion-30720"),
@@ -43,6 +44,28 @@ fn drives_that_nothing_was_fitted_to_feed_what_they_were_published_to() {
         assert!((predicted.mib_per_s / row.mib_per_s - 1.0).abs() < 0.1, "{row:?}");
         assert!(predicted.accelerators_max.abs_diff(row.accelerators) <= 1, "{row:?}");
         assert_eq!(predicted.narrowest, "drives");
+    }
+}
+
+/// The figures of hosts are those of TCP: a row of another network is told not to be predicted, and needs no ports.
+#[test]
+fn other_networks_than_tcp_are_not_predicted() {
+    let text = PUBLISHED;
+    let (header, row) = (text.lines().next().unwrap(), text.lines().nth(1).unwrap());
+    let reason = |attached: &str| {
+        let row = row.replace("NVMe/TCP, offloaded target, 4 x 100 Gb/s", attached);
+        parse_training("f.csv", &format!("{header}\n{row}\n")).unwrap()[0].not_modelled()
+    };
+    for tcp in ["NVMe/TCP, 4 x 100 Gb/s", "NVMe over TCP, RDMA left off, 4 x 100 Gb/s"] {
+        assert_eq!(reason(tcp), None, "{tcp}");
+    }
+    for other in [
+        "NVMe/RDMA, offloaded target, 4 x 100 Gb/s",
+        "NVMe over RoCE",
+        "NVMe-oF, RDMA",
+        "NVMe/FC, 2 x 32 Gb/s",
+    ] {
+        assert!(reason(other).is_some_and(|why| why.contains("another network than TCP")), "{other}");
     }
 }
 

@@ -208,8 +208,8 @@ impl Pair {
                 "the run on {} does not say which requests it made: sizes and read share are those that it did, the rest is as predicted",
                 run.target
             ));
-            if let Some(pct) = asked.read_pct() {
-                *spec = spec.with_read_pct(pct);
+            if let Some(other) = asked.read_pct().and_then(|pct| spec.with_read_pct(pct).ok()) {
+                *spec = other;
             }
             if let Some(other) = asked.bytes().and_then(|bytes| spec.with_block_bytes(bytes).ok()) {
                 *spec = other;

@@ -270,6 +270,7 @@ fn searched(outcome: &PlanOutcome) -> String {
 /// What the best arrays are taken to be like where that decides how fast they are, and what became of trims.
 fn assumed(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
     let is_sequential = default_history(order.applications) == DriveHistory::Sequential;
+    let is_training = order.applications.iter().all(|app| app.workload.spec.is_training());
     let mut lines = Vec::new();
     let mut add = |line: String| {
         if !lines.contains(&line) {
@@ -279,7 +280,10 @@ fn assumed(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
     for one in &outcome.top {
         if let Some(condition) = one.setting("drive condition") {
             let why = match (is_sequential, condition.starts_with("sequential")) {
-                (true, true) => ", since all writes are sequential",
+                (true, true) if is_training => ", since all writes are sequential",
+                (true, true) => {
+                    ", since all writes are sequential ('simulate' takes drives of which nobody says it to be random:3)"
+                }
                 (true, false) => " (all writes are sequential: --condition sequential is what they lead to)",
                 (false, _) => "",
             };

@@ -10,7 +10,7 @@
 use super::Study;
 use raidlab_measure::array::SoftwareArray;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_worlds::LoadPlan;
+use raidlab_worlds::{LoadPlan, check_iodepths};
 use std::path::PathBuf;
 
 /// The test file in a folder, and the folder of members.
@@ -18,7 +18,7 @@ const TEST_FILE: &str = "raidlab-study.test-file";
 const MEMBERS: &str = "raidlab-study.members";
 
 /// Changes; what is empty stays as the study has it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StudyChanges {
     /// Folders, and files or devices that are there.
     pub targets: Vec<PathBuf>,
@@ -40,6 +40,7 @@ impl Study {
     /// # Errors
     /// What can't be changed so, in words.
     pub fn changed(mut self, changes: &StudyChanges) -> Result<Self, String> {
+        self.check_changes(changes)?;
         if !changes.targets.is_empty() {
             self.move_to(changes)?;
         }
@@ -51,6 +52,24 @@ impl Study {
             self.resize(size)?;
         }
         Ok(self)
+    }
+
+    /// Checks that no change changes nothing.
+    fn check_changes(&self, changes: &StudyChanges) -> Result<(), String> {
+        if *changes == StudyChanges::default() {
+            return Ok(());
+        }
+        let loads = self.measures.iter().map(|section| &section.load);
+        let loads: Vec<&LoadPlan> = loads.chain(self.arrays.iter().map(|section| &section.load)).collect();
+        if loads.is_empty() {
+            return Err(
+                "it has nothing on real storage, which is what can be changed: change the file".into()
+            );
+        }
+        if changes.iodepths.is_empty() {
+            return Ok(());
+        }
+        check_iodepths(loads.iter().flat_map(|load| &load.workloads)).map_err(|error| error.to_string())
     }
 
     fn move_to(&mut self, changes: &StudyChanges) -> Result<(), String> {
@@ -161,6 +180,23 @@ mod tests {
         let refused = study("primergy-2008").changed(&changes).unwrap_err();
         assert!(refused.contains("name a folder"), "{refused}");
         assert_eq!(study("md1200-2011").changed(&changes).unwrap().measures.len(), 1);
+    }
+
+    /// Changes are of real storage: where there is none, or they change none of it, they are refused.
+    #[test]
+    fn changes_that_would_change_nothing_are_refused() {
+        let simulated = include_str!("../../../../../studies/dual-controllers.toml");
+        let changed = |text: &str, changes: &StudyChanges| {
+            Study::parse("s.toml", text, &Catalog::builtin()).unwrap().changed(changes)
+        };
+        let run = StudyChanges { run: Some(NanoSpan::from_millis(20)), ..StudyChanges::default() };
+        assert!(changed(simulated, &run).unwrap_err().contains("nothing on real storage"));
+        assert!(changed(simulated, &StudyChanges::default()).is_ok());
+        let own = "schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n[load]\nworkloads = ['kv-cache']\nrun = '50ms'\n\
+                   [[measure]]\npath = 'f'\nsize = '1GiB'\ndirect = false\n";
+        let iodepths = StudyChanges { iodepths: vec![4], ..StudyChanges::default() };
+        assert!(changed(own, &iodepths).unwrap_err().contains("'kv-cache' has its own number"));
+        assert!(changed(own, &run).is_ok());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use raidlab_workload::{Workload, World};
 use raidlab_worlds::ControllersError;
 use raidlab_worlds::condition_of;
 use raidlab_worlds::sweep::{self, SweepError};
-use raidlab_worlds::{LoadPlan, find_workload, varied};
+use raidlab_worlds::{LoadPlan, check_iodepths, find_workload, varied};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, Parts, UnknownParts, member_cache};
 use raidlab_worlds::{SOFTWARE_CACHE, STAGING_SIZE};
 use std::ops::Range;
@@ -60,7 +60,18 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
         let problem = "are all missing or empty: a study needs at least one run".into();
         return Err(place.value(0..0, "[[measure]], [[array]] and [[simulate]]", problem));
     }
+    check_common_iodepths(place, common, &study)?;
     Ok(study)
+}
+
+/// Refuses numbers in flight for all sections that change none of them.
+fn check_common_iodepths(place: Place<'_>, common: &LoadFile, study: &Study) -> Result<(), StudyFileError> {
+    let Some(iodepths) = &common.iodepths else { return Ok(()) };
+    let loads = study.measures.iter().map(|section| &section.load);
+    let loads = loads.chain(study.arrays.iter().map(|section| &section.load));
+    let loads = loads.chain(study.simulations.iter().map(|section| &section.load));
+    check_iodepths(loads.flat_map(|load| &load.workloads))
+        .map_err(|error| place.value(iodepths.span(), "iodepths", format!("cannot be used: {error}")))
 }
 
 fn each<T, R>(items: &[T], make: impl Fn(&T) -> Result<R, StudyFileError>) -> Result<Vec<R>, StudyFileError> {
@@ -269,7 +280,16 @@ fn load_plan(
     };
     let workloads =
         own.workloads.as_ref().or(common.workloads.as_ref()).ok_or_else(|| missing("workloads"))?;
-    let iodepths = own.iodepths.as_ref().or(common.iodepths.as_ref()).ok_or_else(|| missing("iodepths"))?;
+    let plain = each(workloads, |name| workload(place, name))?;
+    let are_own = check_iodepths(&plain);
+    if let (Some(iodepths), Err(error)) = (&own.iodepths, &are_own) {
+        return Err(place.value(iodepths.span(), "iodepths", format!("cannot be used: {error}")));
+    }
+    let iodepths = own.iodepths.as_ref().or(common.iodepths.as_ref());
+    let iodepths = match iodepths {
+        None if are_own.is_err() => &Spanned::new(0..0, SweepFile::List(vec![1])),
+        iodepths => iodepths.ok_or_else(|| missing("iodepths"))?,
+    };
     let run = own.run.as_ref().or(common.run.as_ref()).ok_or_else(|| missing("run"))?;
     if *run.get_ref() == NanoSpan::ZERO {
         return Err(place.value(run.span(), "run", "is no time: write at least 1ms".into()));
@@ -298,10 +318,13 @@ fn load_plan(
         }
         None => vec![1],
     };
-    let plain = each(workloads, |name| workload(place, name))?;
-    let span = sizes.map_or(section.clone(), Spanned::span);
-    let workloads = varied(&plain, &block_sizes, &read_pcts)
-        .map_err(|error| place.value(span, "block-sizes", format!("cannot be used: {error}")))?;
+    let unused = |span: Option<Range<usize>>, key| {
+        let span = span.unwrap_or(section.clone());
+        move |error| place.value(span, key, format!("cannot be used: {error}"))
+    };
+    let sized = varied(&plain, &block_sizes, &[]).map_err(unused(sizes.map(Spanned::span), "block-sizes"))?;
+    let workloads =
+        varied(&sized, &[], &read_pcts).map_err(unused(shares.map(Spanned::span), "read-pcts"))?;
     let run = *run.get_ref();
     let given = own.ramp.or(common.ramp);
     let least = match world {

@@ -64,6 +64,28 @@ fn sweeps_are_lists_or_text() {
     assert_eq!(study.run_count(), 18);
 }
 
+/// Numbers that change nothing are refused where they stand; workloads with numbers of their own need none.
+#[test]
+fn settings_that_would_change_nothing_are_refused() {
+    let plain = HEAD.replace("'database'", "'kv-cache'").replace("iodepths = [1, 8]\n", "");
+    assert_eq!(parse(&format!("{plain}{SIMULATE}")).unwrap().run_count(), 1);
+    let refused = |text: &str| parse(text).unwrap_err().to_string();
+    for (more, parts) in [
+        ("iodepths = [1, 8]", ["iodepths", "'kv-cache' has its own number"]),
+        ("read-pcts = [50]", ["read-pcts", "the read share of its part"]),
+        ("block-sizes = ['4KiB']", ["block-sizes", "the block size of its part"]),
+    ] {
+        let common = plain.replace("[load]\n", &format!("[load]\n{more}\n"));
+        let own = format!("{plain}{SIMULATE}[simulate.load]\n{more}\n");
+        for text in [format!("{common}{SIMULATE}"), own] {
+            let said = refused(&text);
+            assert!(parts.iter().all(|part| said.contains(part)), "{more}: {said}");
+        }
+    }
+    let mixed = format!("{HEAD}{SIMULATE}{SIMULATE}[simulate.load]\nworkloads = ['kv-cache']\n");
+    assert_eq!(parse(&mixed).unwrap().run_count(), 3, "the first section takes them");
+}
+
 #[test]
 fn sections_take_the_common_load_and_change_parts_of_it() {
     let text = format!("{HEAD}{ARRAY}{SIMULATE}[simulate.load]\niodepths = [64]\nrun = '2s'\n");

@@ -65,12 +65,12 @@ struct Extent {
 }
 
 impl Extent {
-    /// The working set of `places` in the region of `config`, which holds a request of `request_bytes` at least.
+    /// The working set of `places` in the region of `config`, which holds `what`, of length `needs`, at least.
     fn new(
         name: &str,
         places: &Places,
         config: &DriverConfig,
-        request_bytes: u64,
+        (what, needs): (&'static str, ByteCount),
     ) -> Result<Self, DriverError> {
         let outside = || DriverError::PlacesOutside {
             spec: name.into(),
@@ -82,9 +82,9 @@ impl Extent {
         let block = u64::from(config.block_bytes);
         let start = start.next_multiple_of(block);
         let bytes = end.saturating_sub(start) / block * block;
-        if bytes < request_bytes || bytes == 0 {
-            let request_bytes = u32::try_from(request_bytes).unwrap_or(u32::MAX);
-            return Err(DriverError::RegionTooSmall { region: ByteCount(bytes), request_bytes });
+        let has = ByteCount(bytes);
+        if has < needs || bytes == 0 {
+            return Err(DriverError::TooLarge { spec: name.into(), what, needs, has });
         }
         Ok(Self { start, bytes, block })
     }
@@ -184,18 +184,26 @@ impl ActorState {
         places: &Places,
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
+        let extent = match &config.files {
+            Some(files) => {
+                Extent { start: 0, bytes: files.region().get(), block: u64::from(config.block_bytes) }
+            }
+            None => Extent::new(name, places, config, actor.room(config.block_bytes))?,
+        };
         Ok(match actor {
             Actor::Accelerator(it) => {
-                Self::Accelerator(Box::new(accelerator::Training::new(name, it, places, config)?))
+                Self::Accelerator(Box::new(accelerator::Training::new(name, it, (extent, places), config)?))
             }
             Actor::Checkpoint(it) => {
-                Self::Checkpoint(Box::new(checkpoint::Saving::new(name, it, places, config)?))
+                Self::Checkpoint(Box::new(checkpoint::Saving::new(name, it, extent, config)?))
             }
-            Actor::Log(it) => Self::Log(Box::new(log::Logging::new(name, it, places, config)?)),
+            Actor::Log(it) => Self::Log(Box::new(log::Logging::new(it, extent, config))),
             Actor::Compaction(it) => {
-                Self::Compaction(Box::new(compaction::Merging::new(name, it, places, config)?))
+                Self::Compaction(Box::new(compaction::Merging::new(name, it, extent, config)?))
             }
-            Actor::Cache(it) => Self::Cache(Box::new(cache::Caching::new(name, it, places, config)?)),
+            Actor::Cache(it) => {
+                Self::Cache(Box::new(cache::Caching::new(name, it, (extent, places), config)?))
+            }
         })
     }
 

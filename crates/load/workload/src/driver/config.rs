@@ -121,6 +121,21 @@ pub enum DriverError {
         /// Largest request of the specification.
         request_bytes: u32,
     },
+    /// What an actor works on does not fit into its part of the target.
+    #[error(
+        "{what} of workload '{spec}' takes {}, and lies on {}: make it smaller, or the target, region or places that it lies on larger",
+        .needs.beside(.has), .has.beside(.needs)
+    )]
+    TooLarge {
+        /// Name of the specification, or of the part.
+        spec: String,
+        /// What it is.
+        what: &'static str,
+        /// Its length.
+        needs: ByteCount,
+        /// Length of where it is to lie.
+        has: ByteCount,
+    },
     /// The access specification itself is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -76,6 +76,21 @@ pub enum SpecError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// An actor has a setting of its own, which no other can replace.
+    #[error(
+        "workload '{spec}': the {what} of its part '{part}' is that of its {kind}, and no other can replace it: leave it out, or give \
+         a workload file of your own"
+    )]
+    OfActor {
+        /// Name of the specification.
+        spec: String,
+        /// What was to be replaced.
+        what: &'static str,
+        /// The part.
+        part: String,
+        /// What makes its requests.
+        kind: &'static str,
+    },
     /// The size of a mix cannot be replaced by one size.
     #[error("workload '{spec}' mixes {sizes} sizes: one block size cannot replace them, leave it out")]
     MixedSizes {

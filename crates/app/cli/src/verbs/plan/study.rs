@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use raidlab_planning::{PlanOrder, Planned};
 use raidlab_units::ByteCount;
 use raidlab_workload::builtin_workload;
+use raidlab_worlds::check_iodepths;
 use serde::Serialize;
 
 /// Members of the real arrays hold so much, and one more strip.
@@ -27,6 +28,8 @@ struct StudyFile<'a> {
 #[derive(Serialize)]
 struct Load<'a> {
     workloads: Vec<&'a str>,
+    /// None where all workloads have their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     iodepths: Vec<u32>,
     ramp: &'static str,
     run: &'static str,
@@ -57,6 +60,10 @@ struct Simulated<'a> {
     write_policies: [&'static str; 1],
     disk_cache: bool,
     region: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fill: Option<u8>,
 }
 
 /// The study file of `top`, in TOML.
@@ -70,6 +77,9 @@ pub(super) fn study(top: &[Planned], order: &PlanOrder<'_>) -> Result<String, Fa
         top.iter().flat_map(|one| one.judged.performance.iter().map(|it| it.iodepth)).collect();
     iodepths.sort_unstable();
     iodepths.dedup();
+    if check_iodepths(order.applications.iter().map(|app| &app.workload)).is_err() {
+        iodepths.clear();
+    }
     let file = StudyFile {
         schema: 1,
         title: format!("Plan for {}", names.join(", ")),
@@ -109,5 +119,7 @@ fn simulated<'a>(one: &'a Planned, order: &PlanOrder<'_>) -> Simulated<'a> {
         write_policies: policy(one),
         disk_cache: one.judged.settings.disk_cache,
         region: format!("{} B", order.needs.usable.0),
+        condition: one.array.condition.map(|condition| condition.to_string()),
+        fill: one.array.fill,
     }
 }

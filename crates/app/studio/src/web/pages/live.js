@@ -17,7 +17,7 @@ export async function show([kind]) {
   const target = { name: "target", label: "File", hint: "in the studio's folder", list: "files", value: EXAMPLE.target, required: true };
   const measure = () => order({
     path: () => "/api/measure", button: "Start the measurement", done: add,
-    fields: [target, { name: "workload", label: "Workload", options: workloads.map((one) => [one.name, `${one.title}${one.writes ? "" : " (reads only)"}`]), value: "storagebench-database" }, { name: "iodepth", label: "Requests in flight", hint: "8, or 1,8,64, or 1..64", value: "8" }, { name: "run", label: "For", hint: "measured window: 10s, 2m", value: "10s" }, { ...SIZE, value: EXAMPLE.size }, { name: "block_size", label: "Length of requests", hint: "instead of the workload's", placeholder: "4KiB" }, { name: "bound", label: "Bound", placeholder: "p99<=20ms" }, DESTROY, { name: "remove", type: "checkbox", label: "Remove the file afterwards if it was laid out" }],
+    fields: [target, { name: "workload", label: "Workload", options: workloads.map((one) => [one.name, `${one.title}${one.writes ? "" : " (reads only)"}`]), value: "storagebench-database" }, { name: "iodepth", label: "Requests in flight", hint: "8, or 1,8,64, or 1..64; empty for workloads with their own", value: "8" }, { name: "run", label: "For", hint: "measured window: 10s, 2m", value: "10s" }, { ...SIZE, value: EXAMPLE.size }, { name: "block_size", label: "Length of requests", hint: "instead of the workload's", placeholder: "4KiB" }, { name: "bound", label: "Bound", placeholder: "p99<=20ms" }, DESTROY, { name: "remove", type: "checkbox", label: "Remove the file afterwards if it was laid out" }],
     body: (values) => values,
   });
   const soak = () => order({

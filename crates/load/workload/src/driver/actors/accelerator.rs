@@ -113,7 +113,7 @@ impl Training {
     pub(super) fn new(
         name: &str,
         it: &Accelerator,
-        places: &Places,
+        (extent, places): (Extent, &Places),
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         let count = config.worker.share_of(u64::from(it.count)) as u32;
@@ -122,20 +122,11 @@ impl Training {
             processors: it.processors.map(|all| share_of_processors(all, config)),
             ..it.clone()
         };
-        let extent = Extent::new(name, places, config, u64::from(it.request_bytes))?;
         extent.check_blocks(name, "request_size", it.request_bytes)?;
         let mean = it.sample.mean_bytes() as u64;
         let real = config.files.clone();
-        let extent = match &real {
-            Some(files) => Extent { start: 0, bytes: files.region().get(), ..extent },
-            None => extent,
-        };
         let of_mean = extent.whole_blocks(mean.saturating_mul(u64::from(it.samples_per_file)));
         let file_bytes = real.as_ref().map_or(of_mean, |files| files.stride_bytes);
-        if file_bytes > extent.bytes {
-            let request_bytes = u32::try_from(file_bytes).unwrap_or(u32::MAX);
-            return Err(DriverError::RegionTooSmall { region: config.region, request_bytes });
-        }
         let files = extent.bytes / file_bytes;
         let threads = count as usize * it.read_threads as usize;
         let rank = |index: u32| Rank {

@@ -48,12 +48,11 @@ impl Caching {
     pub(super) fn new(
         name: &str,
         it: &ObjectCache,
-        places: &Places,
+        (extent, places): (Extent, &Places),
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         let iodepth = config.worker.share_of(u64::from(it.iodepth)) as u32;
         let it = ObjectCache { iodepth, ..it.clone() };
-        let extent = Extent::new(name, places, config, u64::from(it.object_bytes))?;
         extent.check_blocks(name, "object_size", it.object_bytes)?;
         let ring = (extent.bytes / u64::from(it.object_bytes)).min(it.objects).min(u64::from(EMPTY) - 1);
         let mut made = Self {

@@ -3,13 +3,12 @@
 //! ```text
 //! rest ─► write ─► flush ─► (read) ─► rest ...        write and flush are the pause of training
 //! ```
-//! Each writer has an equal part of the working set and starts it over where its bytes are more than that.
+//! Each writer has an equal part of the working set.
 
 use super::{Due, Extent, FLUSH, Window, request};
 use crate::actor::Checkpoint;
 use crate::driver::{DriverConfig, DriverError};
 use crate::op::IoOp;
-use crate::places::Places;
 use crate::result::CheckpointStats;
 use crate::stream::Request;
 use raidlab_units::Nanos;
@@ -56,13 +55,11 @@ impl Saving {
     pub(super) fn new(
         name: &str,
         it: &Checkpoint,
-        places: &Places,
+        extent: Extent,
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         let writers = config.worker.share_of(u64::from(it.writers)) as u32;
         let it = Checkpoint { writers, ..it.clone() };
-        let least = u64::from(it.request_bytes) * u64::from(writers.max(1));
-        let extent = Extent::new(name, places, config, least)?;
         extent.check_blocks(name, "request_size", it.request_bytes)?;
         let writer = |index| Writer {
             extent: extent.part(index, u64::from(writers.max(1))),
@@ -142,9 +139,6 @@ impl Saving {
         let writer = &mut self.writers[index as usize];
         let bytes = writer.left.min(u64::from(self.it.request_bytes));
         let whole = writer.extent.whole_blocks(bytes);
-        if writer.position + whole > writer.extent.bytes {
-            writer.position = 0;
-        }
         let made = request(op, writer.extent.start + writer.position, whole as u32);
         writer.position += whole;
         writer.left -= bytes;

@@ -6,7 +6,6 @@ use super::{Due, Extent, Window, request};
 use crate::actor::Compaction;
 use crate::driver::{DriverConfig, DriverError};
 use crate::op::IoOp;
-use crate::places::Places;
 use crate::result::CompactionStats;
 use crate::stream::Request;
 use raidlab_units::Nanos;
@@ -33,13 +32,12 @@ impl Merging {
     pub(super) fn new(
         name: &str,
         it: &Compaction,
-        places: &Places,
+        extent: Extent,
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
         let iodepth = config.worker.share_of(u64::from(it.iodepth)) as u32;
         let it = Compaction { iodepth, ..it.clone() };
         let count = u64::from(it.runs) + 1;
-        let extent = Extent::new(name, places, config, u64::from(it.request_bytes) * count)?;
         extent.check_blocks(name, "request_size", it.request_bytes)?;
         Ok(Self {
             extents: (0..count).map(|index| (extent.part(index, count), 0)).collect(),

@@ -8,9 +8,8 @@
 
 use super::{Due, Extent, FLUSH, Lengths, Timers, Window, request};
 use crate::actor::{LOG_WRITE_BYTES_MAX, LogWriter};
-use crate::driver::{DriverConfig, DriverError};
+use crate::driver::DriverConfig;
 use crate::op::IoOp;
-use crate::places::Places;
 use crate::result::LogStats;
 use crate::rng::{Rng, derived_seed};
 use crate::stream::Request;
@@ -49,16 +48,10 @@ pub(in crate::driver) struct Logging {
 }
 
 impl Logging {
-    pub(super) fn new(
-        name: &str,
-        it: &LogWriter,
-        places: &Places,
-        config: &DriverConfig,
-    ) -> Result<Self, DriverError> {
+    pub(super) fn new(it: &LogWriter, extent: Extent, config: &DriverConfig) -> Self {
         let clients = config.worker.share_of(u64::from(it.clients)) as u32;
         let it = LogWriter { clients, ..it.clone() };
-        let extent = Extent::new(name, places, config, u64::from(LOG_WRITE_BYTES_MAX))?;
-        Ok(Self {
+        Self {
             lengths: Lengths::new(&it.append),
             rng: Rng::new(derived_seed(config.seed, DRAWS_STREAM)),
             position: 0,
@@ -71,7 +64,7 @@ impl Logging {
             stats: LogStats::default(),
             extent,
             it,
-        })
+        }
     }
 
     pub(super) fn places(&self) -> u32 {

@@ -307,3 +307,55 @@ fn workers_share_an_actor_and_their_counts_add_up() {
         (0..2).map(|worker| Driver::new(&spec, &config.for_worker(worker, 2)).unwrap().iodepth()).collect();
     assert_eq!(depths, [6, 4]);
 }
+
+/// What an actor works on fits where it lies, or the error says both lengths: it never begins again at its start instead.
+#[test]
+fn what_does_not_fit_is_refused_with_both_lengths() {
+    let part =
+        |actor: &str| spec(&format!("[[part]]\nname = \"it\"\n[part.places]\nsize = \"8MiB\"\n{actor}\n"));
+    let refused = |actor: &str| {
+        let config = DriverConfig {
+            region: ByteCount::from_mib(256),
+            block_bytes: 4096,
+            iodepth: 1,
+            run: NanoSpan::from_secs(1),
+            ..DriverConfig::default()
+        };
+        Driver::new(&part(actor), &config).err().map(|error| error.to_string())
+    };
+    let train =
+        "[part.accelerator]\nbatch = 1\ncompute = \"1ms\"\nrequest_size = \"64KiB\"\nsample_size = \"1MiB\"";
+    let rows = [
+        ("[part.checkpoint]\nwriters = 2\nwriter_size = \"4MiB\"", None),
+        (
+            "[part.checkpoint]\nwriters = 2\nwriter_size = \"4MiB\"\nrequests_per_writer = 9\nrequest_size = \"16MiB\"",
+            None,
+        ),
+        (
+            "[part.checkpoint]\nwriters = 2\nwriter_size = \"5MiB\"",
+            Some("the checkpoint of workload 'it' takes 10 MiB"),
+        ),
+        (
+            "[part.checkpoint]\nwriters = 1\nwriter_size = \"8388609B\"",
+            Some("takes 8.00 MiB, and lies on 8 MiB: make it smaller"),
+        ),
+        (&format!("{train}\nsamples_per_file = 8"), None),
+        (
+            &format!("{train}\nsamples_per_file = 9"),
+            Some("a file of its samples of workload 'it' takes 9 MiB"),
+        ),
+        ("[part.compaction]\nruns = 7\nrequest_size = \"1MiB\"", None),
+        ("[part.compaction]\nruns = 8\nrequest_size = \"1MiB\"", Some("takes 9 MiB")),
+        ("[part.cache]\nobjects = 99\nobject_size = \"8MiB\"", None),
+        ("[part.cache]\nobjects = 1\nobject_size = \"9MiB\"", Some("an object of workload 'it' takes 9 MiB")),
+    ];
+    for (actor, expected) in rows {
+        let said = refused(actor);
+        let is_so = match (expected, &said) {
+            (None, None) => true,
+            (Some(expected), Some(said)) => said.contains(expected) && said.contains("lies on 8"),
+            _ => false,
+        };
+        assert!(is_so, "{actor}: {said:?}");
+    }
+}
