@@ -5,6 +5,8 @@ import os
 import pickle
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -190,6 +192,62 @@ def test_ctrl_c_ends_what_calls_python():
     assert calls[0] == before
 
 
+# One that is interrupted again and again, in the middle of what it calls; and ends as if nothing was.
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import raidlab
+
+class Slow:
+    def __init__(self, number):
+        pass
+
+    def service(self, now_ns, op, offset_bytes, bytes):
+        return sum(range(2000))
+
+def endless(target):
+    while True:
+        yield [sum(range(2000)) * 0] * 10, 4096, 1
+
+def stuck(target):
+    while True:
+        pass
+
+catalog = raidlab.Catalog(drives={"mine": raidlab.OwnDrive(Slow, like="st3600057ss")})
+arrays = [raidlab.Array("5", 4, drive, "perc-h800", region="1GB") for drive in ("mine", "st3600057ss")] * 4
+workload = {"endless": endless, "stuck": stuck}[sys.argv[1]]
+
+def work():
+    raidlab.simulate(arrays, workload, [64], ramp="0s", run="10000s", bottleneck=False, catalog=catalog)
+
+if sys.argv[2] == "daemon":
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.3)
+else:
+    began = [0.0]
+
+    def interrupt():
+        began[0] = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.3, interrupt).start()
+    try:
+        work()
+    except KeyboardInterrupt:
+        print("answered after", time.monotonic() - began[0])
+"""
+
+
+@pytest.mark.parametrize("workload", ["endless", "stuck"])
+@pytest.mark.parametrize("thread", ["main", "daemon"])
+def test_python_ends_after_an_interrupt_with_no_thread_inside(workload, thread):
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", INTERRUPTED, workload, thread], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        if thread == "main":
+            # 100 ms where this machine has nothing else to do.
+            assert float(done.stdout.split()[-1]) < 2
+
+
 # Drives.
 
 
@@ -292,6 +350,8 @@ BAD_DRIVES = [
     (lambda: raidlab.Catalog(drives={"st3600057ss": raidlab.OwnDrive(Steady, "st3600057ss")}), "st3600057ss", "drives"),
     (lambda: raidlab.Catalog(drives={"mine": Steady}), "drives['mine']", "raidlab.OwnDrive"),
     (lambda: raidlab.Catalog(drives=[Steady]), "drives=", "dictionary"),
+    (lambda: run_on(lambda *_: True), "takes True", "no number of nanoseconds"),
+    (lambda: run_on(lambda *_: float("nan")), "takes nan", "no number of nanoseconds"),
 ]
 
 

@@ -102,14 +102,14 @@ def test_objects_show_themselves(runs):
 
 
 BAD = [
-    (lambda: array(level="7"), 'level="7"', "use one of"),
-    (lambda: array(members=-1), "members=-1", "from 0 to 65535"),
+    (lambda: array(level="7"), "level='7'", "use one of"),
+    (lambda: array(members=-1), "members=-1", "from 3 to 255"),
     (lambda: array(strip="64 apples"), "strip=", "64KiB"),
-    (lambda: array(write_policy="write-bak"), 'write_policy="write-bak"', "did you mean 'write-back'?"),
-    (lambda: array(disk_cache="on"), 'disk_cache="on"', "True or False"),
+    (lambda: array(write_policy="write-bak"), "write_policy='write-bak'", "did you mean 'write-back'?"),
+    (lambda: array(disk_cache="on"), "disk_cache='on'", "True or False"),
     (lambda: array(cache={"flush-start": 3}), "cache['flush-start']", "stream-lead"),
-    (lambda: array(condition="worn"), 'condition="worn"', "fresh"),
-    (lambda: array(fail="C", fail_after="1s"), 'fail="C"', "A, B"),
+    (lambda: array(condition="worn"), "condition='worn'", "fresh"),
+    (lambda: array(fail="C", fail_after="1s"), "fail='C'", "A, B"),
     (lambda: raidlab.simulate(array(drive="st3600057s"), "database"), "st3600057s", "did you mean 'st3600057ss'?"),
     (lambda: raidlab.simulate(array(level="6", members=2), "database"), "RAID 6 over 2 members", "4 or more"),
     (lambda: raidlab.simulate(array(), "databse"), "databse", "did you mean"),
@@ -137,7 +137,7 @@ BAD = [
     (lambda: raidlab.simulate(array(), "database", seed=2**64), "seed=18446744073709551616", "2^64 - 1"),
     (lambda: array(condition=object()), "condition=<object", "it is text"),
     (lambda: array(strip=64), "strip=64", "64KiB"),
-    (lambda: array(members="four"), 'members="four"', "whole number"),
+    (lambda: array(members="four"), "members='four'", "whole number"),
     (lambda: array(drive=5), "drive=5", "text"),
     (lambda: raidlab.Array.from_toml("missing.toml"), "missing.toml", "No such file"),
     (lambda: raidlab.Array.from_toml(5), "path=5", "a path"),
@@ -173,7 +173,7 @@ BAD = [
     (lambda: raidlab.Controller().result("1"), "request='1'", "from 0 to"),
     (lambda: raidlab.Catalog(set={"perc-h80:x": "1"}), "perc-h80", "did you mean 'perc-h800'?"),
     (lambda: raidlab.Catalog(["missing.toml"]), "missing.toml", "No such file"),
-    (lambda: raidlab.Store("missing.sqlite").runs(), "missing.sqlite", "no such results file"),
+    (lambda: raidlab.Store("missing.sqlite"), "missing.sqlite", "no such results file"),
     (lambda: raidlab.risk("9", 4), "'9'", "use one of"),
     (lambda: raidlab.plan(app="databse", usable="1TB"), "databse", "did you mean"),
     (lambda: raidlab.plan(app="database", usable="1 parsec"), "usable", "parsec"),
@@ -296,12 +296,6 @@ def test_parquet_goes_to_any_path_and_never_beside_an_earlier_sweep(where, tmp_p
     assert len(rows()) == 1
 
 
-def test_a_page_says_how_many_warnings_it_leaves_out():
-    arrays = [array(level=level, members=members) for level in ("5", "10") for members in (4, 6, 8)]
-    runs = raidlab.sweep(arrays, ["database", "streaming"], [1, 2, 4, 8, 16, 32, 64], ramp="0s", run="10ms")
-    warnings = {warning for run in runs for warning in run.warnings}
-    assert len(warnings) > 10
-    assert f"{len(warnings) - 10} more warnings are not shown" in runs.to_html()
 
 
 def test_workloads_of_files(tmp_path):

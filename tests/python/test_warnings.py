@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_parts_that_do_not_fit_are_told_everywhere():
     runs, told = warned(lambda: raidlab.simulate(odd, "streaming", [1, 2], **SHORT))
     (misfit,) = odd.misfits()
     assert len(told) == 1
-    assert f"2 of 2 runs have parts that could not be plugged together; the first: {misfit}" in told[0]
+    assert f"2 of 2 runs have parts that could not be plugged together; the first, on {runs[0].target}: {misfit}" in told[0]
     assert misfit in runs[0].warnings[0]
     assert misfit in runs.warnings[0]
     assert all(misfit in text for text in runs.to_pandas()["warnings"])
@@ -46,6 +47,37 @@ def test_parts_that_do_not_fit_are_told_everywhere():
     assert done.stderr.count(misfit) == 1
 
 
+def test_drives_beyond_the_places_of_an_enclosure_are_told():
+    shelf = {"members": 11, "enclosure": "md1200"}
+    assert array(**shelf).misfits() == []
+    (told,) = array(**{**shelf, "members": 24}).misfits()
+    assert told == "enclosure 'md1200' has 12 places for 24 drives"
+    assert array(**shelf, resilience={"spares": 2}).misfits() == ["enclosure 'md1200' has 12 places for 13 drives"]
+    assert array(**{**shelf, "members": 8}, controllers=1, volumes=2).misfits() == ["enclosure 'md1200' has 12 places for 16 drives"]
+    runs, said = warned(lambda: raidlab.simulate(array(**{**shelf, "members": 24}), "streaming", **SHORT))
+    assert told in said[0] and told in runs[0].warnings[0]
+
+
+def test_reports_tell_each_warning_once():
+    arrays = [array(), array(level="6")]
+    runs, (told,) = warned(lambda: raidlab.simulate(arrays, "md1200-oltp", [8, 64], ramp="0s", run="2s", bottleneck=False))
+    assert " of 4 runs had a write cache that was still filling; the first, on RAID 5 x4 " in told
+    for page in (runs.to_html(), runs[:1].to_html()):
+        assert page.count("went no further") == 1
+    assert runs.explain(10_000).count("still filling; the first, on RAID 5 x4 ") == 1
+
+
+def test_warnings_name_arguments_and_no_options():
+    runs, (told,) = warned(lambda: raidlab.simulate(array(), "md1200-oltp", 8, ramp="0s", run="2s", bottleneck=False))
+    rare = raidlab.OwnWorkload(lambda _: [([0], 4096, 0, [30_000_000_000])], timed=True)
+    nothing, _ = warned(lambda: raidlab.simulate(array(), rare, 8, ramp="0s", run="1s", bottleneck=False))
+    assert "no request ended in the window: make it longer, with run=\n" in nothing.explain()
+    for each in (runs, nothing):
+        texts = [*each.warnings, each.explain(), each[0].explain(), *map(str, each.to_pandas()["warnings"])]
+        assert [text for text in texts if "--" in text] == []
+    assert "--" not in told and " more of ramp" in told
+
+
 def test_a_sweep_warns_once_wherever_its_runs_are(tmp_path):
     arrays = [array(level=level) for level in ("5", "10")]
 
@@ -54,7 +86,7 @@ def test_a_sweep_warns_once_wherever_its_runs_are(tmp_path):
 
     runs, alone = swept()
     assert len(alone) == 1
-    assert " of 4 runs had a write cache that was still filling; the first: " in alone[0]
+    assert " of 4 runs had a write cache that was still filling; the first, on RAID 5 x4 write-back on st3600057ss behind perc-h800: " in alone[0]
     filling = [text for text in runs.to_pandas()["warnings"] if text is not None]
     assert filling
     with ThreadPoolExecutor(2) as threads:
@@ -107,6 +139,18 @@ def test_a_job_file_says_how_many_are_in_flight_and_what_else_it_asks(tmp_path):
     assert "page cache (direct=0)" in " ".join(raidlab.Workload.from_fio(job)[0].notes)
 
 
+def test_variables_of_a_job_file_are_an_argument(tmp_path):
+    job = tmp_path / "job.fio"
+    job.write_text("[job]\nrw=randread\nbs=${BS}\nsize=16m\n")
+    with pytest.raises(raidlab.RaidlabError, match=r"BS is not set: give env=\{'BS': ...\}$"):
+        raidlab.Workload.from_fio(job)
+    (workload,) = raidlab.Workload.from_fio(job, env={"BS": "8k"})
+    again = pickle.loads(pickle.dumps(workload))
+    assert again.to_dict() == workload.to_dict() and '"align_bytes": 8192' in json.dumps(again.to_dict())
+    assert "BS is '8k', of env=." in again.notes
+    assert any("here the window does: give run=." in note for note in again.notes)
+
+
 def test_runs_of_unequal_windows_are_told_apart():
     runs = raidlab.simulate(array(write_policy="write-through"), "database", [1, 2], **SHORT)
     assert "window 200 ms" in runs.explain()
@@ -145,8 +189,23 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
 
     mine = array(members=numpy.int64(4), cache={"flush-start-pct": numpy.uint8(90)})
     assert mine == array(cache={"flush-start-pct": 90})
+    assert array(disk_cache=numpy.True_).disk_cache is True
+    asked = {"drive": "st32000444ss", "trials": numpy.int64(100), "afr": Decimal("2.5"), "seed": numpy.uint8(1)}
+    assert raidlab.risk("5", numpy.int16(8), **asked) == raidlab.risk("5", 8, **{**asked, "trials": 100, "afr": 2.5, "seed": 1})
+    assert len(raidlab.Controller(strip=numpy.int32(4096), block=numpy.uint16(512)).members) == 3
+    assert raidlab.OwnWorkload(lambda _: [], timed=numpy.False_).name
     runs = raidlab.simulate(mine, "streaming", numpy.array([1, 2]), seed=numpy.int32(1), threads=numpy.int64(1), **SHORT)
     assert [run.iodepth for run in runs] == [1, 2]
+    for value in (float("nan"), numpy.float32("nan"), True, numpy.True_):
+        for call in (
+            lambda value=value: array(members=value),
+            lambda value=value: raidlab.Controller(strip=value),
+            lambda value=value: raidlab.risk("5", 8, drive="st32000444ss", afr=[value]),
+            lambda value=value: raidlab.simulate(array(), "streaming", value),
+            lambda value=value: runs[0].latency.percentile(value),
+        ):
+            with pytest.raises(raidlab.RaidlabError):
+                call()
 
     def one(target):
         yield numpy.array([0, 4096]), numpy.int64(4096), numpy.int8(0)
@@ -232,6 +291,12 @@ def test_a_catalogue_of_python_is_one_of_the_program(tmp_path):
     assert json.dumps(usual) != json.dumps(worse)
 
 
+def test_one_trial_tells_no_interval():
+    drawn = raidlab.risk("5", 8, drive="st32000444ss", trials=1)["drawn"]
+    assert [drawn[f"{figure}_half_width"] for figure in ("per_year", "array_lost", "sector_bytes")] == [None] * 3
+    assert raidlab.risk("5", 8, drive="st32000444ss", trials=20_000)["drawn"]["per_year_half_width"] > 0
+
+
 def test_a_package_that_is_missing_is_named(monkeypatch):
     runs = raidlab.simulate(array(), "streaming", **SHORT)
     monkeypatch.setitem(sys.modules, "pandas", None)
@@ -252,21 +317,41 @@ BAD = [
     (lambda: raidlab.simulate(array(drive="generic-nvme", fill=101), "database"), "fill=101", "from 1 to 100"),
     (lambda: array(fill=300), "fill=300", "from 1 to 100"),
     (lambda: raidlab.simulate(array(members=2), "database"), "members=2", "3 or more"),
-    (lambda: array(cache={"flush-start-pct": 300}), "cache['flush-start-pct']=300", "0 to 255"),
-    (lambda: array(cache={"read-policy": "x"}), "cache['read-policy']=\"x\"", "'adaptive'"),
+    (lambda: array(cache={"flush-start-pct": 300}), "cache['flush-start-pct']=300", "from 0 to 100"),
+    (lambda: array(cache={"read-policy": "x"}), "cache['read-policy']='x'", "'adaptive'"),
     (lambda: array(cache={"size": 65536}), "cache['size']=65536", "with a unit"),
     (lambda: array(cache={"flush-after": 5}), "cache['flush-after']=5", "'4s'"),
     (lambda: array(cache=5), "cache=5", "dictionary"),
-    (lambda: array(cache={"flush-start-pct": 101}).label(), "cache: ", "<= 100"),
-    (lambda: array(resilience={"spares": 9999}).label(), "resilience: ", "9999 spares beside 4 members"),
-    (lambda: array(resilience={"spares": 65535}).label(), "resilience: ", "256 devices at most"),
-    (lambda: array(resilience={"scan-iodepth": 0}).label(), "resilience: ", "scan-iodepth is 0"),
+    (lambda: array(cache={"flush-start-pct": 101}).label(), "cache={'flush-start-pct': 101}: ", "<= 100"),
+    (lambda: array(resilience={"spares": 9999}).label(), "resilience={'spares': 9999}: ", "9999 spares beside 4 members"),
+    (lambda: array(resilience={"spares": 65535}).label(), "resilience={'spares': 65535}: ", "256 devices at most"),
+    (lambda: array(resilience={"scan-iodepth": 0}).label(), "resilience={'scan-iodepth': 0}: ", "scan-iodepth is 0"),
     (lambda: array(resilience={"log-size": 5}), "resilience['log-size']=5", "with a unit"),
     (lambda: array(strip=65536), "strip=65536", "65536B or 64KiB"),
-    (lambda: array(region="999TB").label(), "region='", "make it smaller"),
+    (lambda: array(region="999TB").label(), "region='999TB': ", "make it smaller"),
+    (lambda: array(members=70_000), "members=70000", "from 3 to 255 with RAID 5"),
+    (lambda: array(level="50:3-spans", members=70_000), "members=70000", "from 9 to 765"),
+    (lambda: array(level="0", members=-1), "members=-1", "from 1 to 65535 with RAID 0"),
+    (lambda: array(resilience={"spares": -1}), "resilience['spares']=-1", "from 0 to 252"),
+    (lambda: raidlab.Catalog(set={"md1200:slots": 0, "perc-h800:member_command.read": "7us"}), "set={'md1200:slots': '0'}: 'slots'", "at least 1"),
+    (lambda: raidlab.Catalog(set={"perc-h800:member_command.rea": "7us"}), "set={'perc-h800:member_command.rea': '7us'}: unknown", "'read'"),
+    (lambda: raidlab.Catalog(set={"exos-x24-24tb:reliability.field_afr_pct": float("nan")}), "field_afr_pct': 'nan'}", "zero or above"),
+    (lambda: raidlab.simulate(array(), "database", run="0s"), "run='0s'", "a time such as 5s"),
+    (lambda: array(controllers=256), "controllers=256", "from 1 to 2"),
+    (lambda: array(volumes="two"), "volumes='two'", "from 1 to "),
+    (lambda: array(resilience={"scan-iodepth": -1}), "resilience['scan-iodepth']=-1", "from 1 to "),
+    (lambda: array(strip="1000B").label(), "strip='1000B': ", "choose a strip that is"),
+    (lambda: array(cache_size="1KiB").label(), "cache_size='1KiB': ", "needs a cache of at least"),
+    (lambda: array(enclosure="md1220").label(), "enclosure='md1220': ", "use another of either"),
+    (lambda: raidlab.Controller(strip="1000B"), "strip='1000B': ", "choose a strip that is"),
+    (lambda: raidlab.Controller(level="6", members=3), "members=3: ", "4 or more"),
+    (lambda: raidlab.Controller(member_size="1KiB"), "member_size='1KiB': ", "larger members"),
+    (lambda: raidlab.Controller(block="3000B"), "block='3000B': ", "use 512 or 4096"),
+    (lambda: raidlab.Store("nope"), "path='nope'", "no such results file"),
+    (lambda: raidlab.Store("."), "path='.'", "no such results file"),
     (lambda: array(controllers=3).label(), "controllers=3", "one controller or two"),
     (lambda: array(fail="A").label(), "fail", "write controllers=2"),
-    (lambda: array(controllers=2, volumes=2).label(), "controllers: ", "Array.from_toml"),
+    (lambda: array(controllers=2, volumes=2).label(), "controllers=2: ", "Array.from_toml"),
     (lambda: raidlab.simulate(array(), "database", "x" * 3000), "iodepth='xxx", "from 1 to 65536"),
     (lambda: raidlab.sweep(array(), "database", executor=ThreadPoolExecutor), "executor=<class", "ThreadPoolExecutor()"),
     (lambda: raidlab.sweep(array(), "database", output="nope://x"), "output='nope://x'", "fsspec knows"),

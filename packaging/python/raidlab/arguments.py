@@ -47,16 +47,21 @@ def missing(module: str, what: str, error: object) -> MissingPackage:
     return MissingPackage(f"{what} needs the package {module}: pip install {module} ({error})")
 
 
+def is_flag(value: Any) -> bool:
+    """Whether it is True or False, of Python or of NumPy: no number."""
+    return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b" and not getattr(value, "shape", ())
+
+
 def flag(name: str, value: Any) -> bool:
     """Yes or no."""
-    if not isinstance(value, bool):
+    if not is_flag(value):
         raise refused(name, value, "it is True or False")
-    return value
+    return bool(value)
 
 
 def number(value: Any) -> Optional[int]:
     """A whole number of Python, NumPy or another library; none for anything else."""
-    if isinstance(value, bool):
+    if is_flag(value):
         return None
     try:
         return operator.index(value)
@@ -66,13 +71,19 @@ def number(value: Any) -> Optional[int]:
 
 def real(value: Any) -> Optional[float]:
     """A number of Python, NumPy or another library; none for anything else, and for what is no finite number."""
-    if isinstance(value, (bool, str, bytes)):
+    if is_flag(value) or isinstance(value, (str, bytes)):
         return None
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
+
+
+def either(value: Any) -> Union[int, float, None]:
+    """A whole number, or another finite one; none for anything else."""
+    found = number(value)
+    return real(value) if found is None else found
 
 
 def listed(name: str, value: Any, allowed: str) -> list[Any]:
@@ -83,11 +94,13 @@ def listed(name: str, value: Any, allowed: str) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """The same with whole numbers of other libraries as those of Python."""
+    """The same with numbers, True and False of other libraries as those of Python."""
     if isinstance(value, Mapping):
         return {key: plain(it) for key, it in value.items()}
-    whole_number = number(value)
-    return value if whole_number is None else whole_number
+    if is_flag(value):
+        return bool(value)
+    found = either(value)
+    return value if found is None else found
 
 
 def whole(name: str, value: Any, least: int, most: int, what: str) -> int:

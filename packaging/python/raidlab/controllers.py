@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import of_type, refused, whole
+from .arguments import number, of_type, refused, whole
 
 
 class MemberIo(NamedTuple):
@@ -18,6 +18,13 @@ class MemberIo(NamedTuple):
     """``read`` or ``write``."""
     first_byte: int
     bytes: int
+
+
+def _size(name: str, size: Any) -> str:
+    given = number(size)
+    if not isinstance(size, str) and (given is None or given < 1):
+        raise refused(name, size, "a size is bytes, or text with a unit such as '64KiB'")
+    return size if given is None else f"{given}B"
 
 
 def _lba(lba: int) -> int:
@@ -51,10 +58,7 @@ class Controller:
         block: Union[int, str] = "512B",
     ) -> None:
         sizes = {"member_size": member_size, "strip": strip, "block": block}
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
-                raise refused(name, size, "a size is bytes, or text with a unit such as '64KiB'")
-        texts = (f"{size}B" if isinstance(size, int) else size for size in sizes.values())
+        texts = (_size(name, size) for name, size in sizes.items())
         self._controller = _raidlab.Controller(str(level), whole("members", members, 1, 64, "members are"), *texts)
 
     @property

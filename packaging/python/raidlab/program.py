@@ -7,7 +7,6 @@ Each argument is the option of that name (``mean_iops=800`` is ``--mean-iops 800
 from __future__ import annotations
 
 import json
-import numbers
 import os
 import re
 import shutil
@@ -15,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import flag, of_type, refused, shown
+from .arguments import either, flag, is_flag, of_type, refused, shown
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -135,16 +135,24 @@ def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optio
             words += _of_catalog(of_type(name, value, Catalog if name == "catalog" else (), "only catalog= takes one"), folder, executor)
             continue
         option = "--" + name.replace("_", "-")
-        if value is None or value is False:
+        if value is None:
             continue
-        if value is True:
-            words.append(option)
+        if is_flag(value):
+            words += [option] if value else []
             continue
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if not isinstance(one, (str, os.PathLike, numbers.Real)):
-                raise refused(name, one, "it is text, a number, True or False, or a list of these")
-            words.append(f"{option}={one}")
+        is_one = isinstance(value, (str, bytes, os.PathLike, Mapping)) or not isinstance(value, Iterable)
+        words += (f"{option}={_word(name, one)}" for one in ([value] if is_one else value))
     return words
+
+
+def _word(name: str, value: Any) -> str:
+    """A value as the program takes it."""
+    if isinstance(value, (str, os.PathLike)):
+        return str(os.fspath(value))
+    found = either(value)
+    if found is None:
+        raise refused(name, value, "it is text, a number, True or False, or a list of these")
+    return str(found)
 
 
 BOUND_MISSED = 3

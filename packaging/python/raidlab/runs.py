@@ -433,6 +433,8 @@ class Store:
 
     def __init__(self, path: Union[str, Path]) -> None:
         self.path = Path(checked_path("path", path))
+        if not self.path.is_file():
+            raise refused("path", str(path), "there is no such results file: name another; plan(..., db=...) writes one")
 
     def runs(self, *selectors: Union[int, str]) -> Runs:
         """The runs that ``selectors`` name (``"1..9"``, ``"study:2"``, ``"tag:mine"``), or all, the earliest first."""

@@ -116,29 +116,29 @@ def sweep(
     return Runs(taken.runs(), plan.title())
 
 
-Doubts = dict[str, tuple[int, int, str]]
-"""What is to be known of runs: in how many of them, and the place of the first and what is said of it."""
+Doubts = dict[str, tuple[int, int, str, str]]
+"""What is to be known of runs: in how many of them, and of the first its place, what it ran on and what is said of it."""
 
 
 def _doubts(first: int, runs: Iterable[Run]) -> Doubts:
     """What is to be known of ``runs``, which begin at the place ``first``."""
     doubts: Doubts = {}
     for place, run in enumerate(runs, first):
-        _add(doubts, {what: (1, place, text) for what, text in run._run.doubts()})
+        _add(doubts, {what: (1, place, target, text) for what, target, text in run._run.doubts()})
     return doubts
 
 
 def _add(doubts: Doubts, more: Doubts) -> None:
-    for what, (count, place, text) in more.items():
-        before, first, said = doubts.get(what, (0, place, text))
-        doubts[what] = (before + count, *min((first, said), (place, text)))
+    for what, (count, place, target, text) in more.items():
+        before, first, on, said = doubts.get(what, (0, place, target, text))
+        doubts[what] = (before + count, *min((first, on, said), (place, target, text)))
 
 
 def _warn(count: int, doubts: Doubts) -> None:
     """Warns whoever called simulate or sweep, once."""
     if doubts:
-        several = (f"{runs} of {count} runs {what}; the first: {text}" for what, (runs, _, text) in doubts.items())
-        texts = (text for _, _, text in doubts.values()) if count == 1 else several
+        several = (f"{runs} of {count} runs {what}; the first, on {target}: {text}" for what, (runs, _, target, text) in doubts.items())
+        texts = (text for *_, text in doubts.values()) if count == 1 else several
         warnings.warn("\n".join(texts), RaidlabWarning, stacklevel=3)
 
 

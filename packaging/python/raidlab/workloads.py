@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import path, refused, shown
+from .arguments import flag, of_type, path, refused, shown
 from .arrays import _read
 from .own import Column, Target, batches
 
@@ -25,16 +25,19 @@ ASKED = {
 }
 """What a job asks that is said elsewhere."""
 
+MadeOf = tuple[str, str, str, int, dict[str, str]]
+"""What a workload is made of: its kind, name and text; of a job file the step, and values of variables."""
+
 
 class Workload:
     """A workload: built in, by its full or short name (:meth:`builtin` lists them), or of a workload file (``.toml``)."""
 
     def __init__(self, name: str) -> None:
         text = path("name", name)
-        self._fill(("toml", text, _read(text), 0) if text.endswith(".toml") else ("builtin", text, "", 0))
+        self._fill(("toml", text, _read(text), 0, {}) if text.endswith(".toml") else ("builtin", text, "", 0, {}))
 
-    def _fill(self, made_of: tuple[str, str, str, int]) -> None:
-        kind, name, text, step = self._made_of = made_of
+    def _fill(self, made_of: MadeOf) -> None:
+        kind, name, text, step, env = self._made_of = made_of
         self.notes: list[str] = []
         """What was left out of a job file, is a little different here, or is to be said elsewhere: sentences."""
         self.iodepth: Optional[int] = None
@@ -47,12 +50,12 @@ class Workload:
         elif kind == "toml":
             self._workload = _raidlab.Workload.from_toml(name, text)
         else:
-            steps, notes = _raidlab.Workload.from_fio(name, text)
+            steps, notes = _raidlab.Workload.from_fio(name, text, env)
             self._workload, (self.iodepth, asked) = steps[step]
             self.notes = [*notes, *(ASKED[what].format(value) for what, value in asked)]
 
     @classmethod
-    def _of(cls, made_of: tuple[str, str, str, int]) -> Workload:
+    def _of(cls, made_of: MadeOf) -> Workload:
         workload = cls.__new__(cls)
         workload._fill(made_of)
         return workload
@@ -65,23 +68,26 @@ class Workload:
     @classmethod
     def from_toml(cls, path: Union[str, Path]) -> Workload:
         """The workload of a file of raidlab (docs/workloads.md)."""
-        return cls._of(("toml", str(path), _read(path), 0))
+        return cls._of(("toml", str(path), _read(path), 0, {}))
 
     @classmethod
-    def from_fio(cls, path: Union[str, Path]) -> list[Workload]:
+    def from_fio(cls, path: Union[str, Path], *, env: Optional[Mapping[str, str]] = None) -> list[Workload]:
         """The workloads of a job file of fio, one for each step that runs alone. What has no counterpart is refused, line by line.
 
         ``iodepth`` of each is the job's. Length, ramp, size and seed of the job are arguments of :func:`raidlab.simulate` and
-        :class:`raidlab.Array`; ``notes`` say which the job has.
+        :class:`raidlab.Array`; ``notes`` say which the job has. ``env`` has the values of its variables.
         """
         text = _read(path)
-        steps, _ = _raidlab.Workload.from_fio(str(path), text)
-        return [cls._of(("fio", str(path), text, step)) for step in range(len(steps))]
+        if env is not None and not isinstance(env, Mapping):
+            raise refused("env", env, "it is a dictionary: a value for each variable of the job")
+        variables = {of_type("env", name, str, "a variable has a name"): str(value) for name, value in (env or {}).items()}
+        steps, _ = _raidlab.Workload.from_fio(str(path), text, variables)
+        return [cls._of(("fio", str(path), text, step, variables)) for step in range(len(steps))]
 
-    def __getstate__(self) -> tuple[str, str, str, int]:
+    def __getstate__(self) -> MadeOf:
         return self._made_of
 
-    def __setstate__(self, state: tuple[str, str, str, int]) -> None:
+    def __setstate__(self, state: MadeOf) -> None:
         self._fill(state)
 
     @property
@@ -116,10 +122,9 @@ class OwnWorkload(Workload):
         if not callable(function):
             raise RaidlabError(f"function={function!r}: it is a function that takes a raidlab.Target and yields batches of requests")
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
-        for argument, value, kind in [("name", name, str), ("timed", timed, bool), ("largest", largest, str)]:
-            if not isinstance(value, kind):
-                raise RaidlabError(f"{argument}={value!r}: it is {'True or False' if kind is bool else 'text'}")
-        self._make(function, name, timed, largest)
+        for argument, value in [("name", name), ("largest", largest)]:
+            of_type(argument, value, str, "it is text")
+        self._make(function, name, flag("timed", timed), largest)
 
     def _make(self, function: Batches, name: str, timed: bool, largest: str) -> None:
         self._own = (function, name, timed, largest)

@@ -1,12 +1,15 @@
 //! The catalogue, and arrays of its parts.
 
-use crate::errors::{refused, refused_argument, refused_array};
+use crate::errors::{refused, refused_argument, refused_array, written};
 use crate::own::{OwnDriveArgs, OwnFault, add_drives};
 use pyo3::prelude::*;
 use raidlab::{
-    ArrayFile, ArrayFileError, ByteCount, CatalogChange, CatalogFile, ControllerSettings, DriveHistory,
-    IoPolicy, LevelVariant, MetadataPolicy, NanoSpan, Owner, ReadPolicy, WritePolicy, nearest,
+    ArrayFile, ArrayFileError, ByteCount, CatalogChange, CatalogError, CatalogFile, ControllerSettings,
+    DriveHistory, IoPolicy, LevelVariant, MetadataPolicy, NanoSpan, Owner, ReadPolicy, WritePolicy, nearest,
 };
+use raidlab_format::DEVICES_MAX;
+use raidlab_raid::{LayoutError, LayoutSpec, build_layout};
+use raidlab_units::BlockCount;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::fmt::Display;
@@ -47,7 +50,7 @@ impl Catalog {
         let files: Vec<_> = files.into_iter().map(file).collect();
         let changes: Vec<_> = changes.into_iter().map(change).collect();
         let read = py.detach(|| raidlab::Catalog::with(&files, &changes));
-        let parts = read.map(Arc::new).map_err(refused)?;
+        let parts = read.map(Arc::new).map_err(|error| refused_change(&files, &changes, error))?;
         let own = (!drives.is_empty()).then(|| (Arc::clone(&parts), drives));
         let plain = Self { parts, own };
         let parts = plain.of_sweep(py, &Arc::default())?;
@@ -61,21 +64,32 @@ impl Catalog {
     }
 }
 
+/// What was said of a catalogue: of a change that can't be, with it in place of the file of its entry.
+fn refused_change(files: &[CatalogFile], changes: &[CatalogChange], error: CatalogError) -> PyErr {
+    if raidlab::Catalog::with(files, &[]).is_err() {
+        return refused(error);
+    }
+    let alone = |change: &CatalogChange| {
+        let error = raidlab::Catalog::with(files, std::slice::from_ref(change)).err()?.to_string();
+        let CatalogChange { entry, key, value, .. } = change;
+        let place = error.split_once(": ").filter(|(place, _)| place.contains(".toml:"));
+        let problem = place.map_or(error.as_str(), |(_, problem)| problem);
+        Some(refused_argument("set", format_args!("{{'{entry}:{key}': '{value}'}}"), problem))
+    };
+    changes.iter().find_map(alone).unwrap_or_else(|| refused(error))
+}
+
 /// An array of catalogue parts.
 #[pyclass(frozen, module = "raidlab._raidlab")]
 pub(crate) struct Array {
     pub(crate) array: raidlab::Array,
-    /// Described in Python, and by no file.
-    pub(crate) in_python: bool,
+    /// The arguments, where it is described in Python and by no file.
+    pub(crate) given: Option<Arc<Map<String, Value>>>,
 }
 
 impl Array {
     fn refused(&self, error: &ArrayFileError) -> PyErr {
-        refused(if self.in_python {
-            refused_array(error, &self.array.clone().into())
-        } else {
-            error.to_string()
-        })
+        refused(self.given.as_ref().map_or_else(|| error.to_string(), |given| refused_array(error, given)))
     }
 }
 
@@ -85,14 +99,16 @@ impl Array {
     #[new]
     fn new(settings: &str) -> PyResult<Self> {
         let settings: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
-        file_of(&Arguments(settings)).map(|file| Self { array: file.into(), in_python: true })
+        let given = Arguments(settings);
+        let file = file_of(&given)?;
+        Ok(Self { array: file.into(), given: Some(Arc::new(given.0)) })
     }
 
     /// The array that the TOML `text` describes; messages call it `name`.
     #[staticmethod]
     fn from_toml(name: &str, text: &str) -> PyResult<Self> {
         let file = ArrayFile::parse(name, text).map_err(refused)?;
-        Ok(Self { array: file.into(), in_python: false })
+        Ok(Self { array: file.into(), given: None })
     }
 
     /// It as files describe it, as JSON; sizes are in bytes.
@@ -130,14 +146,39 @@ impl Arguments {
     fn read<T: DeserializeOwned>(&self, name: &str) -> PyResult<Option<T>> {
         let read = |value: &Value| {
             serde_json::from_value(value.clone()).map_err(|error| {
-                let error = in_words(&error.to_string());
-                match culprit::<T>(value) {
-                    Some((key, value)) => refused_argument(&format!("{name}['{key}']"), value, error),
-                    None => refused_argument(name, value, error),
-                }
+                let (key, argument, value) = match culprit::<T>(value) {
+                    Some((key, value)) => (key.as_str(), format!("{name}['{key}']"), value),
+                    None => (name, name.to_owned(), value),
+                };
+                let error = self.bounds(key).unwrap_or_else(|| in_words(&error.to_string()));
+                refused_argument(&argument, written(value), error)
             })
         };
         self.given(name).map(read).transpose()
+    }
+
+    /// What whole numbers are allowed for an argument, or a key of one.
+    fn bounds(&self, key: &str) -> Option<String> {
+        let (allowed, of) = match key {
+            "members" => {
+                let level: LevelVariant = self.parsed("level").ok()??;
+                let (least, most) = members_allowed(level);
+                (least.into()..=most.into(), format!(" with {}", level.level.title()))
+            }
+            "controllers" => (1..=2, String::new()),
+            "volumes" => (1..=u16::MAX.into(), String::new()),
+            "fill" => (1..=100, String::new()),
+            "flush-start-pct" | "flush-stop-pct" => (0..=100, String::new()),
+            "flush-iodepth" | "scan-iodepth" => (1..=u32::MAX, String::new()),
+            "stream-lead" => (0..=u32::MAX, String::new()),
+            "spares" => {
+                let members = self.given("members").and_then(Value::as_u64).unwrap_or(1);
+                let most = (DEVICES_MAX as u64).saturating_sub(members);
+                (0..=most as u32, format!(" beside {members} members"))
+            }
+            _ => return None,
+        };
+        Some(format!("it is a whole number from {} to {}{of}", allowed.start(), allowed.end()))
     }
 
     /// Refuses numbers for those `keys` of the dictionary `name` that have a unit; zero needs none.
@@ -151,7 +192,7 @@ impl Arguments {
             } else {
                 "a size is text with a unit, such as '64KiB'"
             };
-            Err(refused_argument(&format!("{name}['{key}']"), value, example))
+            Err(refused_argument(&format!("{name}['{key}']"), written(value), example))
         })
     }
 
@@ -163,7 +204,11 @@ impl Arguments {
                 let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
                 let meant = nearest(&text, words.iter().copied());
                 let meant = meant.map(|word| format!("; did you mean '{word}'?")).unwrap_or_default();
-                refused_argument(name, value, format_args!("it is none of {}{meant}", words.join(", ")))
+                refused_argument(
+                    name,
+                    written(value),
+                    format_args!("it is none of {}{meant}", words.join(", ")),
+                )
             })
         };
         self.given(name).map(read).transpose()
@@ -178,7 +223,7 @@ impl Arguments {
     fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> PyResult<Option<T>> {
         let parse = |value: &Value| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            text.parse().map_err(|error| refused_argument(name, value, error))
+            text.parse().map_err(|error| refused_argument(name, written(value), error))
         };
         self.given(name).map(parse).transpose()
     }
@@ -193,12 +238,30 @@ fn culprit<T: DeserializeOwned>(value: &Value) -> Option<(&String, &Value)> {
     value.as_object()?.iter().find(alone)
 }
 
+/// The fewest and the most members of an array of that level.
+fn members_allowed(level: LevelVariant) -> (u16, u16) {
+    let spans = level.spans.max(1);
+    let problem = |members| {
+        let one = BlockCount(1);
+        build_layout(&LayoutSpec { level, members, strip_blocks: one, member_blocks: one }).err()
+    };
+    let least = match problem(spans) {
+        Some(LayoutError::TooFewMembers { minimum, .. }) => minimum,
+        Some(LayoutError::SpanMembers { minimum, .. }) => minimum.saturating_mul(spans),
+        _ => spans,
+    };
+    let even = spans.saturating_mul(2);
+    let most = match problem(u16::MAX / even * even) {
+        Some(LayoutError::TooManyMembers { maximum, .. }) => maximum,
+        Some(LayoutError::SpanMembers { maximum, .. }) => maximum.saturating_mul(spans),
+        _ => u16::MAX,
+    };
+    (least, most)
+}
+
 /// What is allowed instead of the type that was expected.
 fn in_words(error: &str) -> String {
-    const WORDS: [(&str, &str); 9] = [
-        ("expected u16", "expected a whole number from 0 to 65535"),
-        ("expected u8", "expected a whole number from 0 to 255"),
-        ("expected u32", "expected a whole number from 0 to 4294967295"),
+    const WORDS: [(&str, &str); 6] = [
         ("expected a boolean", "expected True or False"),
         ("expected a string", "expected text"),
         ("expected struct CacheSettings", "expected a dictionary with keys of [cache]"),
@@ -224,10 +287,7 @@ fn file_of(given: &Arguments) -> PyResult<ArrayFile> {
     file.disk_cache = given.read("disk_cache")?;
     file.region = given.parsed("region")?;
     file.condition = given.parsed::<DriveHistory>("condition")?;
-    file.fill = given.read("fill").map_err(|error| match given.given("fill") {
-        Some(fill) if fill.is_i64() => refused_argument("fill", fill, "it is a percentage from 1 to 100"),
-        _ => error,
-    })?;
+    file.fill = given.read("fill")?;
     given.check_units("cache", &["size", "block-size", "read-ahead", "flush-after"])?;
     given.check_units("resilience", &["log-size"])?;
     file.cache = given.read("cache")?.unwrap_or_default();

@@ -4,7 +4,7 @@
 //! bytes and spoil them, and may let power fail in between. Memory work is done at once. The array keeps nothing on its members: no log,
 //! no bitmap, no state.
 
-use crate::errors::{refused, refused_argument};
+use crate::errors::{refused, refused_argument, refused_config};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PySlice};
 use raidlab_controller::{
@@ -60,25 +60,36 @@ impl Controller {
         block: &str,
     ) -> PyResult<Self> {
         let size = |name: &str, text: &str| -> PyResult<ByteCount> {
-            text.parse().map_err(|error| refused_argument(name, text, error))
+            text.parse().map_err(|error| refused_argument(name, format_args!("'{text}'"), error))
         };
         let member_bytes = size("member_size", member_size)?;
         if u64::from(members).saturating_mul(member_bytes.0) > MEMBERS_MAX {
-            return Err(refused_argument("member_size", member_size, "members hold 1 GiB together at most"));
+            return Err(refused_argument(
+                "member_size",
+                format_args!("'{member_size}'"),
+                "members hold 1 GiB together at most",
+            ));
         }
         let config = ArrayConfig {
-            level: level.parse().map_err(|error| refused_argument("level", level, error))?,
+            level: level
+                .parse()
+                .map_err(|error| refused_argument("level", format_args!("'{level}'"), error))?,
             members,
             strip_size: size("strip", strip)?,
             block_size: BlockSize::new(size("block", block)?.0)
-                .map_err(|error| refused_argument("block", block, error))?,
+                .map_err(|error| refused_argument("block", format_args!("'{block}'"), error))?,
             member_size: member_bytes,
             member_cache: MemberCache::Off,
             cache: CacheConfig { size: ByteCount(0), ..CacheConfig::default() },
             staging_size: STAGING,
             resilience: Resilience::default(),
         };
-        let inner = raidlab_controller::Controller::new(&config).map_err(refused)?;
+        let inner = raidlab_controller::Controller::new(&config).map_err(|error| {
+            let sizes = [("member_size", member_size), ("strip", strip), ("block", block), ("level", level)];
+            let given = sizes.map(|(name, text)| (name.to_owned(), text.into()));
+            let members = ("members".to_owned(), members.into());
+            refused_config(&error, &given.into_iter().chain([members]).collect())
+        })?;
         let zeros = vec![0; member_bytes.0 as usize];
         Ok(Self {
             staging: vec![0; inner.memory_needs().staging_bytes.0 as usize],

@@ -40,8 +40,14 @@ mod _raidlab {
     use super::table::Table;
     #[pymodule_export]
     use super::workload::{Workload, workload_names};
+    use super::{Bound, PyModule, PyResult};
 
     /// The version of the library.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::own::fault::register(module.py())
+    }
 }

@@ -4,13 +4,18 @@
 //! sweep ─► driver ─► OwnSource ─── next batch ──► generator           the caller's thread waits
 //!       └► drive ──► OwnDrives ─── how long? ───► function or object   without holding Python
 //! ```
-//! What Python raises ends the sweep: the first exception is kept in [`OwnFault`], nothing of Python is called after it, and whoever
-//! waits for the sweep gets it as it is. The same holds for a sweep that is given up. A drive then takes [`NEVER`], so that the run ends.
+//! What Python raises ends the sweep: the first exception is kept in [`OwnFault`](fault), nothing of Python is called after it, and
+//! whoever waits for the sweep gets it as it is. The same holds for a sweep that is given up. A drive then takes [`NEVER`], so that the
+//! run ends.
+
+pub(crate) mod fault;
 
 use crate::errors::{refused, refused_argument};
+pub(crate) use fault::OwnFault;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBool;
 use raidlab::{
     ByteCount, CatalogError, DriveOp, DriveRequest, NanoSpan, OwnDrive, OwnDriveModel, SectorCount,
 };
@@ -21,42 +26,7 @@ use raidlab_workload::{
     TraceSource,
 };
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// What went wrong in the Python of a sweep, and whether it is over for that or another reason.
-#[derive(Debug, Default)]
-pub(crate) struct OwnFault {
-    is_over: AtomicBool,
-    raised: Mutex<Option<PyErr>>,
-}
-
-impl OwnFault {
-    /// Nothing of Python is called any more.
-    pub(crate) fn stop(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-
-    /// What was raised first.
-    pub(crate) fn take(&self) -> Option<PyErr> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Calls Python, unless it is all over; nothing comes of what raises.
-    fn call<T>(&self, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
-        if self.is_over.load(Ordering::Relaxed) {
-            return None;
-        }
-        match Python::try_attach(work)? {
-            Ok(result) => Some(result),
-            Err(error) => {
-                self.stop();
-                self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                None
-            }
-        }
-    }
-}
+use std::sync::Arc;
 
 // Workloads.
 
@@ -348,7 +318,8 @@ impl OwnDrive for PythonDrive {
             let of = |request| Self::command(py, request);
             let commands: Vec<_> = waiting.iter().map(of).collect();
             let index = choose.call1(py, (now.0, commands))?;
-            index.extract(py).ok().filter(|index: &usize| *index < waiting.len()).ok_or_else(|| {
+            let place = number::<usize>(index.bind(py));
+            place.filter(|place| *place < waiting.len()).ok_or_else(|| {
                 let most = waiting.len() - 1;
                 refused(format_args!(
                     "drive '{}': choose() returned {index}, not a place from 0 to {most}",
@@ -364,7 +335,7 @@ impl OwnDrive for PythonDrive {
         let taken = self.fault.call(|py| {
             let (op, offset_bytes, bytes) = Self::command(py, request);
             let taken = service.call1(py, (now.0, op, offset_bytes, bytes))?;
-            let nanos: Option<f64> = taken.extract(py).ok();
+            let nanos = number::<f64>(taken.bind(py));
             nanos.filter(|nanos| (0.0..=SERVICE_NS_MAX).contains(nanos)).ok_or_else(|| {
                 refused(format_args!(
                     "drive '{}': a command of {bytes} bytes at {offset_bytes} takes {taken}, \
@@ -375,6 +346,11 @@ impl OwnDrive for PythonDrive {
         });
         taken.map_or(NEVER, |nanos| NanoSpan(nanos as u64))
     }
+}
+
+/// A number of Python or of a library; none for anything else, and for True and False.
+fn number<'a, 'py, T: FromPyObject<'a, 'py>>(value: &'a Bound<'py, PyAny>) -> Option<T> {
+    if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
 }
 
 impl PythonDrive {

@@ -1,11 +1,10 @@
 //! Runs and their reports.
 
-use crate::errors::refused;
+use crate::errors::{in_python, refused};
 use pyo3::prelude::*;
 use raidlab_report::{StudyReport, page as pages, terminal};
 use raidlab_store::{RunFilter, RunSelector, Store};
 use raidlab_workload::{BottleneckFacts, RunResult};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,12 +33,12 @@ impl Run {
 
     /// What is to be known before its figures are trusted, a sentence each.
     fn warnings(&self) -> Vec<String> {
-        self.0.warnings()
+        self.0.warnings().iter().map(|text| in_python(text)).collect()
     }
 
-    /// The same, each with what is said of several runs that have it.
-    fn doubts(&self) -> Vec<(&'static str, String)> {
-        self.0.doubts().collect()
+    /// The same, each with what is said of several runs that have it, and what this one ran on.
+    fn doubts(&self) -> Vec<(&'static str, &str, String)> {
+        self.0.doubts().map(|(what, text)| (what, self.0.target.as_str(), in_python(&text))).collect()
     }
 
     /// What set its pace, in a sentence, where that was looked for.
@@ -48,15 +47,17 @@ impl Run {
     }
 }
 
-/// The words of the command line on `runs`.
+/// The words of the command line on `runs`, with the arguments of Python.
 #[pyfunction]
 pub(crate) fn explanation(runs: Vec<PyRef<'_, Run>>, width: u16) -> String {
     let options = terminal::TerminalOptions { width, colour: false };
     if let [only] = &runs[..] {
-        return terminal::run(&only.0, options) + &terminal::doubts(&only.0.warnings(), options);
+        return in_python(
+            &(terminal::run(&only.0, options) + &terminal::doubts(&only.0.warnings(), options)),
+        );
     }
     let runs = results(&runs);
-    terminal::runs(&runs, options) + &terminal::doubts(&RunResult::doubts_of(&runs), options)
+    in_python(&(terminal::runs(&runs, options) + &terminal::doubts(&RunResult::doubts_of(&runs), options)))
 }
 
 /// The page of `runs`, with tables and charts.
@@ -70,7 +71,7 @@ pub(crate) fn page(runs: Vec<PyRef<'_, Run>>, title: &str) -> String {
         setup: Vec::new(),
         runs: &runs,
         verdicts: &[],
-        warnings: warnings(&runs),
+        warnings: RunResult::doubts_of(&runs).iter().map(|text| in_python(text)).collect(),
         notes: Vec::new(),
         compared: &[],
         iodepth: None,
@@ -78,26 +79,6 @@ pub(crate) fn page(runs: Vec<PyRef<'_, Run>>, title: &str) -> String {
     };
     pages::study(&report).to_html()
 }
-
-/// Those of all runs, each once; of many the first, and how many more there are.
-fn warnings(runs: &[RunResult]) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    let mut seen = BTreeSet::new();
-    for warning in runs.iter().flat_map(RunResult::warnings) {
-        if seen.insert(warning.clone()) {
-            all.push(warning);
-        }
-    }
-    let more = all.len().saturating_sub(WARNINGS_MAX);
-    if more > 0 {
-        all.truncate(WARNINGS_MAX);
-        all.push(format!("{more} more warnings are not shown; each run has its own"));
-    }
-    all
-}
-
-/// Warnings that a page has room for.
-const WARNINGS_MAX: usize = 10;
 
 /// The runs of the results file at `path` that `selectors` name, or all: number, number of the study, title, start, tags and run of each.
 #[pyfunction]

@@ -8,6 +8,7 @@ use crate::waiting::waited_for;
 use crate::workload::Workload;
 use pyo3::prelude::*;
 use raidlab::{NanoSpan, SetupError, SweepOptions, WINDOW_DEFAULT, Window};
+use serde_json::{Map, Value};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use std::sync::Arc;
 pub(crate) struct Sweep {
     asked: Arc<raidlab::Sweep>,
     catalog: Arc<raidlab::Catalog>,
-    /// Whether each array is described in Python, and by no file.
-    in_python: Vec<bool>,
+    /// The arguments of each array that is described in Python, and by no file.
+    given: Vec<Option<Arc<Map<String, Value>>>>,
     /// What the caller's own workloads and drives raise.
     own: Arc<OwnFault>,
 }
@@ -43,7 +44,7 @@ impl Sweep {
         if measured == NanoSpan::ZERO {
             return Err(refused_argument(
                 "run",
-                "0",
+                format_args!("'{}'", run.unwrap_or_default()),
                 "nothing is measured in no time: write a time such as 5s",
             ));
         }
@@ -51,7 +52,7 @@ impl Sweep {
             NonZeroUsize::new(count)
                 .ok_or_else(|| refused_argument("threads", count, "it takes at least one"))
         };
-        let own = Arc::new(OwnFault::default());
+        let own = OwnFault::of_sweep();
         let sweep = raidlab::Sweep {
             arrays: arrays.iter().map(|array| array.array.clone()).collect(),
             workloads: workloads.iter().map(|workload| workload.of_sweep(&own)).collect(),
@@ -59,8 +60,8 @@ impl Sweep {
             window: Window { iodepth: None, ramp, run: measured, settles, seed },
             threads: threads.map(of_threads).transpose()?,
         };
-        let in_python = arrays.iter().map(|array| array.in_python).collect();
-        Ok(Self { asked: Arc::new(sweep), catalog: catalog.of_sweep(py, &own)?, in_python, own })
+        let given = arrays.iter().map(|array| array.given.clone()).collect();
+        Ok(Self { asked: Arc::new(sweep), catalog: catalog.of_sweep(py, &own)?, given, own })
     }
 
     /// Runs of one array.
@@ -73,10 +74,8 @@ impl Sweep {
         self.asked.check_iodepths().map_err(refused)?;
         for (index, array) in self.asked.arrays.iter().enumerate() {
             let named = |error: SetupError| {
-                let text = match &error {
-                    SetupError::Array(of_array) if self.in_python[index] => {
-                        refused_array(of_array, &array.clone().into())
-                    }
+                let text = match (&error, &self.given[index]) {
+                    (SetupError::Array(of_array), Some(given)) => refused_array(of_array, given),
                     _ => error.to_string(),
                 };
                 match self.asked.arrays.len() {
@@ -101,8 +100,7 @@ impl Sweep {
         let result = waited_for(py, progress, move |cancel, tell| {
             sweep.run_part(&catalog, part.0..part.1, SweepOptions { finds_bottleneck, cancel }, tell)
         });
-        // What is given up calls nothing of Python any more.
-        let result = result.inspect_err(|_| self.own.stop())?;
+        let result = result.inspect_err(|_| self.own.leave(py))?;
         if let Some(raised) = self.own.take() {
             return Err(raised);
         }

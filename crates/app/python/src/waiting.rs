@@ -1,7 +1,7 @@
 //! Long calls: the work runs in a thread of its own, and the caller waits for it without holding Python up.
 //!
-//! A signal, Ctrl-C above all, ends the call within 20 ms. The work is then told to stop, and does so in the background: a
-//! simulation that is under way comes to its end, and no other begins.
+//! A signal, Ctrl-C above all, ends the wait within 20 ms. The work is then told to stop, and does so in the background: a
+//! simulation that is under way comes to its end, and no other begins. Where it calls Python, the caller waits until it has left that.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

@@ -1,10 +1,11 @@
 //! Workloads: built in, of files, of job files of fio, and of the caller's own.
 
-use crate::errors::refused;
+use crate::errors::{in_python, refused};
 use crate::own::{OwnFault, OwnWorkload};
 use pyo3::prelude::*;
 use raidlab::{NanoSpan, WorkloadFacts};
 use raidlab_jobs::{RunHints, Surroundings, import_fio};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What an application asks.
@@ -62,12 +63,25 @@ impl Workload {
         raidlab::Workload::from_toml(name, text).map(Self::from).map_err(refused)
     }
 
-    /// Those of a job file of fio, one after the other, each with how the job runs it, and notes on what was left out.
+    /// Those of a job file of fio with the variables of `env`, one after the other, each with how the job runs it, and notes on what was
+    /// left out.
     #[staticmethod]
-    fn from_fio(name: &str, text: &str) -> PyResult<(Vec<HintedJob>, Vec<String>)> {
-        let read = import_fio(name, text, Surroundings::NONE).map_err(refused)?;
+    fn from_fio(
+        name: &str,
+        text: &str,
+        env: BTreeMap<String, String>,
+    ) -> PyResult<(Vec<HintedJob>, Vec<String>)> {
+        let variable = |name: &str| {
+            let value = env.get(name).ok_or_else(|| format!("give env={{'{name}': ...}}"))?;
+            Ok((value.clone(), "env="))
+        };
+        let around = Surroundings { variable: &variable, ..Surroundings::NONE };
+        let read = import_fio(name, text, around).map_err(refused)?;
         let step = |step: raidlab_jobs::Step| (step.workload.into(), hints(&step.run));
-        Ok((read.steps.into_iter().map(step).collect(), read.notes))
+        Ok((
+            read.steps.into_iter().map(step).collect(),
+            read.notes.iter().map(|note| in_python(note)).collect(),
+        ))
     }
 
     /// The same with so many requests in flight, unless it has a number of its own.

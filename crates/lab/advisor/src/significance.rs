@@ -227,10 +227,15 @@ pub fn student_two_sided(t: f64, degrees: f64) -> f64 {
 
 /// The value that a variable of Student's distribution stays within, either side of zero, with a chance of 95 %.
 pub(crate) fn student_quantile_95(degrees: f64) -> f64 {
+    student_quantile(0.05, degrees)
+}
+
+/// The value that a variable of Student's distribution is at least as far from zero as with the chance `beyond`.
+pub(crate) fn student_quantile(beyond: f64, degrees: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);
-        if student_two_sided(middle, degrees) > 0.05 { low = middle } else { high = middle }
+        if student_two_sided(middle, degrees) > beyond { low = middle } else { high = middle }
     }
     high
 }

@@ -157,7 +157,7 @@ impl Array {
     /// # Errors
     /// [`ArrayFileError`] when a part is unknown or the array can't be.
     pub fn misfits(&self, catalog: &Catalog) -> Result<Vec<String>, ArrayFileError> {
-        self.0.resolve(catalog).map(|(models, _)| models.misfits(self.0.members))
+        self.0.resolve(catalog).map(|(models, array)| models.misfits(&array))
     }
 }
 

@@ -238,14 +238,6 @@ impl<'a> Matrix<'a> {
                 run.ops.total.errors
             ));
         }
-        let filling: Vec<String> = self.cells.values().filter_map(|run| run.filling_text()).collect();
-        if let Some(first) = filling.first() {
-            warnings.push(format!(
-                "In {} of {} runs a write cache was still filling, and until it is full any array is as fast as its cache. {first}.",
-                filling.len(),
-                self.cells.len(),
-            ));
-        }
         let expected = self.expected_cells();
         let missing = expected.iter().filter(|key| !self.cells.contains_key(key)).count();
         if missing > 0 {
@@ -504,8 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_that_fill_in_the_window_are_told() {
-        assert!(Matrix::of(&study_runs(), None).warnings().is_empty());
+    fn what_runs_tell_of_themselves_is_not_told_twice() {
         let filling = with_simulated("10", |run| {
             run.cache_fill = Some(CacheFill {
                 dirty_bytes_start: 0,
@@ -515,10 +506,8 @@ mod tests {
                 absorbed_bytes: None,
             });
         });
-        let matrix = Matrix::of(&filling, None);
-        let [warning] = &matrix.warnings()[..] else { panic!("one: {:?}", matrix.warnings()) };
-        let count = filling.iter().filter(|run| run.filling_text().is_some()).count();
-        assert!(count > 0 && warning.starts_with(&format!("In {count} of ")), "{warning}");
+        assert!(!RunResult::doubts_of(&filling).is_empty());
+        assert_eq!(Matrix::of(&filling, None).warnings(), [""; 0]);
     }
 
     #[test]

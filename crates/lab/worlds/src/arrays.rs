@@ -121,10 +121,11 @@ impl Models<'_> {
         ))
     }
 
-    /// What could not be plugged together of `members` drives and these parts, a sentence each. A model does not need plugs, and
+    /// What could not be plugged together of `array`'s drives and these parts, a sentence each. A model does not need plugs, and
     /// what drives would do elsewhere is worth asking; it is only to be known.
-    pub fn misfits(&self, members: u16) -> Vec<String> {
+    pub fn misfits(&self, array: &ModelledArray) -> Vec<String> {
         let Self { controller, enclosure, drive, .. } = self;
+        let drives = array.drives();
         let mut found = Vec::new();
         if let (Some(bus), Some(buses)) = (&drive.bus, &controller.buses)
             && buses.split_whitespace().all(|one| one != bus)
@@ -143,8 +144,12 @@ impl Models<'_> {
                 drive.id, enclosure.id
             ));
         }
-        if let Some(ports) = controller.ports.filter(|ports| u32::from(members) > *ports) {
-            found.push(format!("controller '{}' has {ports} ports for {members} drives", controller.id));
+        if let Some(ports) = controller.ports.filter(|ports| drives > *ports) {
+            found.push(format!("controller '{}' has {ports} ports for {drives} drives", controller.id));
+        }
+        if let Some(EnclosureModel { id, slots, .. }) = enclosure.filter(|enclosure| drives > enclosure.slots)
+        {
+            found.push(format!("enclosure '{id}' has {slots} places for {drives} drives"));
         }
         found
     }

@@ -253,6 +253,12 @@ impl ModelledArray {
     pub fn volume_count(&self) -> u16 {
         self.controllers.as_ref().map_or(1, |controllers| controllers.owners.len() as u16)
     }
+
+    /// Drives of all volumes, spares included.
+    pub fn drives(&self) -> u32 {
+        let of_volume = u32::from(self.config.members) + u32::from(self.config.resilience.spares);
+        u32::from(self.volume_count()) * of_volume
+    }
 }
 
 impl ModelledSecond {

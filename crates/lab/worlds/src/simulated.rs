@@ -225,7 +225,7 @@ fn run_with(
         let iodepth_per_target = load.iodepth / volumes;
         result.load = Some(LoadFacts { targets: volumes, workers: 1, iodepth_per_target });
     }
-    result.misfits = models.misfits(array.config.members);
+    result.misfits = models.misfits(array);
     result.array = Some(of_volumes(facts, array.volume_count()));
     result.cache_fill = cache_fill(array, &outcome);
     result.enclosure = array.controllers.is_some().then(|| enclosure_facts(&enclosure, &outcome));

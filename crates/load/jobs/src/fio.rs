@@ -38,19 +38,24 @@ const INCLUDES_MAX: usize = 64;
 /// Names that fio replaces by figures of the machine it runs on.
 const OF_THE_MACHINE: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
 
+/// The value of a variable, and who gave it; or how it is given.
+pub type Variable = Result<(String, &'static str), String>;
+
 /// What a job file takes from elsewhere.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The value of a variable, and who gave it.
-    pub variable: &'a dyn Fn(&str) -> Option<(String, &'static str)>,
+    /// What is known of a variable.
+    pub variable: &'a dyn Fn(&str) -> Variable,
     /// The text of an included file, or why there is none.
     pub include: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
 impl Surroundings<'_> {
     /// Knows no variable and no file.
-    pub const NONE: Surroundings<'static> =
-        Surroundings { variable: &|_| None, include: &|_| Err("no files can be read here".into()) };
+    pub const NONE: Surroundings<'static> = Surroundings {
+        variable: &|_| Err("write its value".into()),
+        include: &|_| Err("no files can be read here".into()),
+    };
 }
 
 /// A setting, as it stands in the file.
@@ -238,9 +243,8 @@ impl<'a> Reader<'a> {
         let (mut done, mut rest) = (String::new(), value);
         while let Some((before, after)) = rest.split_once("${") {
             let (name, behind) = after.split_once('}').ok_or("a variable ends with }: add it")?;
-            let (found, whose) = (self.around.variable)(name).ok_or_else(|| {
-                format!("{name} is not set: give --env {name}=VALUE, or set it in the environment")
-            })?;
+            let (found, whose) =
+                (self.around.variable)(name).map_err(|how| format!("{name} is not set: {how}"))?;
             self.notes.push(format!("{name} is '{found}', of {whose}."));
             done = done + before + &found;
             rest = behind;

@@ -230,15 +230,18 @@ impl RunResult {
         DOUBTS.iter().filter_map(|(what, text)| Some((*what, text(self)?)))
     }
 
-    /// A sentence for all of `runs` with the same doubt, with that of the first; of one run alone, what is said of it.
+    /// A sentence for all of `runs` with the same doubt, with that of the first and what it ran on; of one run alone, what is said of it.
     pub fn doubts_of<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
         let runs: Vec<&Self> = runs.into_iter().collect();
         let sentence = |(what, text): &Doubt| {
-            let mut texts = runs.iter().filter_map(|run| text(run));
-            let first = texts.next()?;
+            let mut doubted = runs.iter().filter_map(|run| Some((run, text(run)?)));
+            let (first, text) = doubted.next()?;
             Some(match runs.len() {
-                1 => first,
-                all => format!("{} of {all} runs {what}; the first: {first}", 1 + texts.count()),
+                1 => text,
+                all => {
+                    let count = 1 + doubted.count();
+                    format!("{count} of {all} runs {what}; the first, on {}: {text}", first.target)
+                }
             })
         };
         DOUBTS.iter().filter_map(sentence).collect()
@@ -275,8 +278,8 @@ impl RunResult {
         (each < BATCHES_MIN).then(|| {
             let window = NanoSpan(self.window_ns);
             format!(
-                "{}: {each} batches of each accelerator ended in the window of {window}, which is too few for its figures: make it longer \
-                 with --run, and the time before it with --ramp",
+                "{}: {each} batches of each accelerator ended in the window of {window}, which is too few for its figures: make the \
+                 window longer, and the ramp",
                 self.workload
             )
         })
@@ -311,7 +314,7 @@ impl RunResult {
         let pct = |bytes: u64| 100.0 * bytes as f64 / fill.cache_bytes as f64;
         Some(format!(
             "{} at {}: the write cache was still filling, from {:.0} to {:.0} %, and {:.0} % of what was written went \
-             no further: the array's own rate comes when it is full, after some {until_full} more of --ramp",
+             no further: the array's own rate comes when it is full, after some {until_full} more of ramp",
             self.workload,
             self.offered_load(),
             pct(fill.dirty_bytes_start),
@@ -549,6 +552,25 @@ mod tests {
         ] {
             assert_eq!(told(start, end, 20_000), "", "{why}");
         }
+    }
+
+    #[test]
+    fn what_is_said_of_several_runs_names_what_the_first_ran_on() {
+        let good = run(Metric::Iops);
+        let odd = |target: &str, misfit: &str| RunResult {
+            target: target.into(),
+            misfits: vec![misfit.into()],
+            ..good.clone()
+        };
+        let (a, b) = (odd("array a", "no plug"), odd("array b", "no room"));
+        let told = RunResult::doubts_of([&good, &b, &a]);
+        assert_eq!(
+            told,
+            [
+                "2 of 3 runs have parts that could not be plugged together; the first, on array b: no room; it is simulated all the same"
+            ]
+        );
+        assert_eq!(RunResult::doubts_of([&a]), a.warnings());
     }
 
     #[test]

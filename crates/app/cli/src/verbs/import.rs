@@ -103,6 +103,7 @@ fn surroundings<T>(path: &Path, given: &[(String, String)], read: impl FnOnce(Su
         let inherited = || std::env::var(name).ok().filter(|value| !value.is_empty());
         own.map(|(_, value)| (value.clone(), "--env"))
             .or_else(|| inherited().map(|value| (value, "the environment")))
+            .ok_or_else(|| format!("give --env {name}=VALUE, or set it in the environment"))
     };
     let include = |other: &str| {
         // As fio looks for it: from here, and then beside the job file.

@@ -108,6 +108,11 @@ fn simulate_says_what_could_not_be_plugged_together() {
         &["'wd1000bb' is for ATA, controller 'perc-h800' takes SAS", "'exp700' has places for FC"],
     );
     assert!(with("maxtor-6y160m0", "3ware-8506-4lp", "5", &[]).contains("has 4 ports for 5 drives"));
+    let full = with("st3600057ss", "perc-h800", "24", &["--enclosure", "md1200"]);
+    assert!(
+        full.contains("enclosure 'md1200' has 12 places for 24 drives; it is simulated all the same"),
+        "{full}"
+    );
     for (drive, controller, enclosure) in
         [("st3600057ss", "perc-h800", "md1200"), ("fc-15k-18gb", "fastt600", "exp700")]
     {

@@ -53,7 +53,7 @@ impl FieldCount {
     /// Failures of a drive in a year of 365 days, with the exact interval of 95 %.
     pub fn failures_per_year(&self) -> Ranged {
         let years = self.drive_days / DAYS_PER_YEAR;
-        let (low, high) = poisson_interval(self.failures);
+        let (low, high) = poisson_interval(self.failures, TAIL);
         Ranged { low: low / years, value: self.failures as f64 / years, high: high / years }
     }
 
@@ -63,10 +63,11 @@ impl FieldCount {
     }
 }
 
-/// The means between which a Poisson distribution's mean lies, in 95 of 100 cases or more, when `count` was seen.
-fn poisson_interval(count: u64) -> (f64, f64) {
-    let low = if count == 0 { 0.0 } else { mean_at(|mean| 1.0 - at_most(count - 1, mean) - TAIL, count) };
-    (low, mean_at(|mean| TAIL - at_most(count, mean), count))
+/// The means between which a Poisson distribution's mean lies when `count` was seen, with at most the chance `tail` that it is beyond
+/// either.
+pub(super) fn poisson_interval(count: u64, tail: f64) -> (f64, f64) {
+    let low = if count == 0 { 0.0 } else { mean_at(|mean| 1.0 - at_most(count - 1, mean) - tail, count) };
+    (low, mean_at(|mean| tail - at_most(count, mean), count))
 }
 
 /// Where `rising` passes zero, by bisection.
@@ -119,7 +120,7 @@ mod tests {
             (10, 4.7954, 18.3904),
             (50, 37.1110, 65.9189),
         ] {
-            let found = poisson_interval(count);
+            let found = poisson_interval(count, TAIL);
             assert!((found.0 - low).abs() < 1e-3, "{count}: {found:?}");
             assert!((found.1 - high).abs() < 1e-3, "{count}: {found:?}");
         }

@@ -3,10 +3,14 @@
 //! The probability that any array loses data is `1 - (1 - p)^arrays`, where `p` is that of one by the Markov model. In
 //! addition, years of the whole fleet are drawn without weights, to show what its owner sees.
 
+use super::field::poisson_interval;
 use super::monte_carlo::{Draw, draw_year};
 use super::{Risk, RiskError};
 use raidlab_workload::derived_seed;
 use serde::{Deserialize, Serialize};
+
+/// Chance that is left out on either side of the interval.
+const TAIL: f64 = 0.005;
 
 /// What a year does to a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -25,7 +29,7 @@ pub struct FleetRisk {
     pub years_drawn: u64,
     /// Arrays that lost data per drawn year, mean.
     pub drawn_losses_per_year: f64,
-    /// Half the width of its 99 % confidence interval, of a Poisson count.
+    /// How far its 99 % confidence interval reaches above it, and at most so far below: the exact one of a Poisson count.
     pub drawn_losses_half_width: f64,
     /// Members that failed per drawn year, mean.
     pub failures_per_year: f64,
@@ -55,8 +59,6 @@ pub fn fleet_risk(risk: &Risk, drives: u64, years: u64, seed: u64) -> Result<Fle
         waited += u64::from(year.waited);
     }
     let per_year = |count: u64| count as f64 / years.max(1) as f64;
-    // At 99 %, nothing seen bounds the mean of a Poisson count by -ln(0.01).
-    let width = if losses == 0 { 4.605 } else { 2.576 * (losses as f64).sqrt() };
     Ok(FleetRisk {
         drives,
         arrays,
@@ -65,7 +67,7 @@ pub fn fleet_risk(risk: &Risk, drives: u64, years: u64, seed: u64) -> Result<Fle
         any_loss_per_year: -(arrays as f64 * (-chance).ln_1p()).exp_m1(),
         years_drawn: years,
         drawn_losses_per_year: per_year(losses),
-        drawn_losses_half_width: width / years.max(1) as f64,
+        drawn_losses_half_width: (poisson_interval(losses, TAIL).1 - losses as f64) / years.max(1) as f64,
         failures_per_year: per_year(failures),
         rebuilds_per_year: per_year(rebuilds),
         arrays_that_waited_per_year: per_year(waited),

@@ -292,16 +292,16 @@ impl LossChance {
 pub struct DrawnChance {
     /// Chance of losing data within a year.
     pub per_year: f64,
-    /// Half the width of its 99 % confidence interval.
-    pub per_year_half_width: f64,
+    /// Half the width of its 99 % confidence interval; none where fewer than two of the drawn years tell.
+    pub per_year_half_width: Option<f64>,
     /// Chance of losing the array within a year.
     pub array_lost_per_year: f64,
-    /// Half the width of its 99 % confidence interval.
-    pub array_lost_half_width: f64,
+    /// Half the width of its 99 % confidence interval; none where fewer than two of the drawn years tell.
+    pub array_lost_half_width: Option<f64>,
     /// Bytes that are lost as unreadable sectors, expected in a year.
     pub sector_bytes_per_year: f64,
-    /// Half the width of its 99 % confidence interval.
-    pub sector_bytes_half_width: f64,
+    /// Half the width of its 99 % confidence interval; none where fewer than two of the drawn years tell.
+    pub sector_bytes_half_width: Option<f64>,
     /// Years of an array that were drawn.
     pub trials: u64,
     /// Of them, those that could lose data. Failures are drawn more often than they come, and weighted.

@@ -3,7 +3,8 @@
 //! Losses are rare, so failures are drawn more often than they come, and each trial carries the likelihood ratio of its
 //! draws: for an event of rate `r` drawn at rate `r'` a factor `r / r'`, and `exp(-(sum of rates - sum of r') dt)` for
 //! each wait `dt`. The mean weight of the trials that lose data is then unbiased, and its variance gives the confidence
-//! interval. Read errors change nothing afterwards, so they are not drawn: each rebuild adds their probability, times
+//! interval, by Student's distribution: the trials that saw a loss, less one, are its degrees of freedom, as the others say nothing
+//! of the weights' spread. Where fewer than two saw one the interval is not known. Read errors change nothing afterwards, so they are not drawn: each rebuild adds their probability, times
 //! the probability that none came before, and their mean number.
 //!
 //! The time since the last check is tracked: checks come at a fixed interval from a phase that each trial draws.
@@ -12,14 +13,15 @@
 //! 1984 (failure biasing).
 
 use super::{DrawnChance, LossRules, Rates, Risk, SECTOR_BYTES};
+use crate::significance::student_quantile;
 use raidlab_workload::{Rng, derived_seed};
 
 /// Failures per year that are drawn at least while the array is whole.
 const WHOLE_FAILURES: f64 = 0.7;
 /// Failures that are drawn at least while it is not, per repair.
 const DEGRADED_FAILURES: f64 = 0.3;
-/// 99 % of a normal distribution lie within so many standard deviations.
-const NORMAL_99: f64 = 2.575_829;
+/// Chance that is left out of an interval, both sides together.
+const BEYOND: f64 = 0.01;
 
 /// Whether failures are drawn more often than they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,21 +58,27 @@ pub(super) struct DrawnYear {
 /// Sum and sum of squares of a figure of each trial.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
+    /// Trials in which it is not zero.
+    seen: u64,
     sum: f64,
     squares: f64,
 }
 
 impl Moments {
     fn add(&mut self, value: f64) {
+        self.seen += u64::from(value > 0.0);
         self.sum += value;
         self.squares += value * value;
     }
 
-    /// Mean over `count` trials, and half the width of its interval of 99 %.
-    fn mean(self, count: f64) -> (f64, f64) {
+    /// Mean over `count` trials, and half the width of its interval of 99 %; none where fewer than two trials tell of its spread.
+    fn mean(self, count: f64) -> (f64, Option<f64>) {
         let mean = self.sum / count;
-        let deviation = ((self.squares / count - mean * mean).max(0.0) / count).sqrt();
-        (mean, NORMAL_99 * deviation)
+        let half_width = |degrees: u64| {
+            let error = ((self.squares / count - mean * mean).max(0.0) / (count - 1.0)).sqrt();
+            student_quantile(BEYOND, degrees as f64) * error
+        };
+        (mean, self.seen.checked_sub(1).filter(|degrees| *degrees > 0).map(half_width))
     }
 }
 
@@ -96,7 +104,7 @@ pub(super) fn drawn_chance(risk: &Risk, trials: u64, seed: u64) -> DrawnChance {
         array_lost_per_year,
         array_lost_half_width,
         sector_bytes_per_year: blocks * bytes_each,
-        sector_bytes_half_width: blocks_half_width * bytes_each,
+        sector_bytes_half_width: blocks_half_width.map(|half| half * bytes_each),
         trials,
         losses,
         arrays_lost,

@@ -250,6 +250,33 @@ fn a_fleet_loses_as_many_arrays_as_its_arrays_do() {
     let apart = (fleet.drawn_losses_per_year - fleet.losses_per_year).abs();
     assert!(apart <= fleet.drawn_losses_half_width, "{fleet:?}");
     assert!((fleet.failures_per_year / (8_000.0 * 0.0834) - 1.0).abs() < 0.05, "{fleet:?}");
+    // One loss is not told to be one give or take nothing: the exact interval ends at 7.43, and at 5.30 of none.
+    let none = fleet_risk(&Risk::new(&spec("6", 8)).unwrap(), 80, 1, 1).unwrap();
+    assert!(
+        none.drawn_losses_per_year == 0.0 && (none.drawn_losses_half_width - 5.298).abs() < 1e-3,
+        "{none:?}"
+    );
+}
+
+#[test]
+fn what_too_few_drawn_years_tell_has_no_width() {
+    let risk = Risk::new(&RiskSpec { annual_failure_share: 0.2, ..spec("5", 8) }).unwrap();
+    for trials in [1, 2, 3, 10, 1_000] {
+        for seed in 0..20 {
+            let drawn = risk.monte_carlo(trials, seed);
+            let is_known = drawn.per_year_half_width.is_some();
+            assert_eq!(is_known, drawn.losses >= 2, "{trials} trials: {drawn:?}");
+            assert!(drawn.per_year_half_width.is_none_or(|half| half > 0.0), "{trials} trials: {drawn:?}");
+            assert_eq!(
+                drawn.array_lost_half_width.is_some(),
+                drawn.arrays_lost >= 2,
+                "{trials} trials: {drawn:?}"
+            );
+        }
+    }
+    // Of two years the interval is that of Student's distribution with one degree of freedom, 63.66 errors wide.
+    let two = (0..1_000).map(|seed| risk.monte_carlo(2, seed)).find(|drawn| drawn.losses == 2).unwrap();
+    assert!(two.per_year_half_width > Some(two.per_year / 10.0), "{two:?}");
 }
 
 proptest! {
@@ -288,13 +315,13 @@ proptest! {
         let (markov, drawn) = (risk.markov(), risk.monte_carlo(12_000, seed));
         let apart = (markov.per_year - drawn.per_year).abs();
         // Few losses tell little of their own spread.
-        let room = if drawn.losses >= 100 { 2.0 * drawn.per_year_half_width } else { f64::INFINITY };
+        let room = if drawn.losses >= 100 { 2.0 * drawn.per_year_half_width.unwrap() } else { f64::INFINITY };
         prop_assert!(apart <= room, "{spec:?}: {markov:?} against {drawn:?}");
         let apart = (markov.array_lost_per_year - drawn.array_lost_per_year).abs();
-        let room = if drawn.arrays_lost >= 100 { 2.0 * drawn.array_lost_half_width } else { f64::INFINITY };
+        let room = if drawn.arrays_lost >= 100 { 2.0 * drawn.array_lost_half_width.unwrap() } else { f64::INFINITY };
         prop_assert!(apart <= room, "{spec:?}, arrays: {markov:?} against {drawn:?}");
         let apart = (markov.sector_bytes_per_year - drawn.sector_bytes_per_year).abs();
-        let room = if drawn.losses >= 300 { 2.0 * drawn.sector_bytes_half_width } else { f64::INFINITY };
+        let room = if drawn.losses >= 300 { 2.0 * drawn.sector_bytes_half_width.unwrap_or(0.0) } else { f64::INFINITY };
         prop_assert!(apart <= room, "{spec:?}, sectors: {markov:?} against {drawn:?}");
     }
 

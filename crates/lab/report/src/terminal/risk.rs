@@ -90,18 +90,27 @@ fn endurance_lines(endurance: &EnduranceReport) -> String {
 fn drawn_lines(report: &RiskReport) -> String {
     let (chance, drawn) = (&report.markov, &report.drawn);
     let apart = (drawn.per_year - chance.per_year).abs();
-    let verdict = if drawn.losses == 0 {
-        "no drawn year could lose data: draw more with --trials"
-    } else if apart <= drawn.per_year_half_width {
-        "agrees"
-    } else {
-        "differs by more than the interval, as one run of a hundred does: another --seed"
+    let (width, verdict) = match drawn.per_year_half_width {
+        None => (
+            ", its interval unknown".to_owned(),
+            match drawn.losses {
+                0 => "no drawn year could lose data: draw more with --trials",
+                _ => "only one drawn year could lose data: draw more with --trials",
+            },
+        ),
+        Some(half) => (
+            format!(" +- {:.1e} % (99 %)", 100.0 * half),
+            if apart <= half {
+                "agrees"
+            } else {
+                "differs by more than the interval, as one run of a hundred does: another --seed"
+            },
+        ),
     };
     let mut text = format!(
-        "Check by {} drawn years: any loss {} +- {:.1e} % (99 %)\n  {verdict}\n",
-        drawn.trials,
+        "Check by {}: any loss {}{width}\n  {verdict}\n",
+        counted(drawn.trials, "drawn year"),
         percent(drawn.per_year),
-        100.0 * drawn.per_year_half_width
     );
     if let Some(patterson) = report.patterson_years {
         text += &format!("By the formula of 1988, failures alone: {patterson:.2e} years\n");
@@ -199,6 +208,10 @@ mod tests {
         let text = risk(&report, TerminalOptions { width: 100, colour: false });
         assert!(text.starts_with("RAID 5 over 8 members\n"), "{text}");
         assert!(text.contains("the array is lost") && text.contains("members: given"), "{text}");
+        let few = RiskReport { drawn: risk_of.monte_carlo(1, 1), ..report };
+        assert!(
+            risk(&few, TerminalOptions { width: 100, colour: false }).contains(", its interval unknown\n  "),
+        );
         assert!(text.contains("18.5 hours at 30.0 MB/s") && text.contains("service keeps 70.0 %"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert_eq!(share(0.001), "0.100 % (1 in 1000)");

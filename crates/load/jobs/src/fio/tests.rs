@@ -154,10 +154,7 @@ fn everything_wrong_is_named_with_its_line() {
         ("rw=read\n[a]\n", "test.fio:1: stands before any section: put it below [global]"),
         ("[a\n", "test.fio:1: a section ends with ]: add it"),
         ("", "test.fio: no job: a section such as [job1] with rw=randread makes one"),
-        (
-            "[a]\nsize=${SIZE}\n",
-            "test.fio:2: size = ${SIZE}: SIZE is not set: give --env SIZE=VALUE, or set it in the environment",
-        ),
+        ("[a]\nsize=${SIZE}\n", "test.fio:2: size = ${SIZE}: SIZE is not set: write its value"),
         (
             "[a]\nwrite_barrier=32\n",
             "test.fio:2: write_barrier has no counterpart here: requests carry no barrier or priority here; --fua has writes end when the medium has them",
@@ -442,7 +439,10 @@ fn sizes_have_the_meaning_of_fio() {
 
 #[test]
 fn included_files_and_variables_are_read() {
-    let variable = |name: &str| (name == "BS").then(|| ("8k".to_owned(), "--env"));
+    let variable = |name: &str| match name {
+        "BS" => Ok(("8k".to_owned(), "--env")),
+        _ => Err("say what it is".to_owned()),
+    };
     let include = |path: &str| match path {
         "common" => Ok("bs=${BS}\nrw=write\n".to_owned()),
         "wrong" => Ok("\n\nbsz=1\n".to_owned()),
