@@ -323,3 +323,137 @@ fn lock(file: &File, path: &Path) -> Result<(), NvramError> {
 fn failed(doing: &'static str, path: &Path, source: io::Error) -> NvramError {
     NvramError::Io { doing, path: path.to_owned(), source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Call, KernelRing, put_in_place};
+    use raidlab_units::{ByteCount, NanoSpan, Nanos};
+    use std::sync::Mutex;
+
+    const HEADER: NvramFileHeader = NvramFileHeader {
+        cache_bytes: ByteCount(4096),
+        cache_block_bytes: ByteCount(1024),
+        block_bytes: ByteCount(512),
+        log_bytes: ByteCount(4096),
+        entries: 4,
+    };
+
+    /// Keeps what the file holds before each store.
+    #[derive(Debug)]
+    struct Kept {
+        path: PathBuf,
+        images: Mutex<Vec<Vec<u8>>>,
+    }
+
+    impl Kept {
+        fn keep(&self) {
+            let image = std::fs::read(&self.path).expect("the file can be read");
+            self.images.lock().expect("nobody panics with it").push(image);
+        }
+
+        fn take(&self) -> Vec<Vec<u8>> {
+            std::mem::take(&mut self.images.lock().expect("nobody panics with it"))
+        }
+    }
+
+    impl Kernel for Kept {
+        fn before_store(&self, _: NvramStore) {
+            self.keep();
+        }
+
+        fn ring(&self, _: u16) -> Box<dyn KernelRing> {
+            unreachable!("there is no array")
+        }
+
+        fn now(&self) -> Nanos {
+            unreachable!("there is no array")
+        }
+
+        fn pause(&self, _: NanoSpan) {}
+
+        fn begin_call(&self, _: &Call<'_>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn keeps_dsync(&self) -> bool {
+            true
+        }
+    }
+
+    /// NVRAM in a new folder, of which every image is kept.
+    fn watched() -> (tempfile::TempDir, Arc<Kept>, Nvram) {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("nvram");
+        let kept = Arc::new(Kept { path: path.clone(), images: Mutex::default() });
+        put_in_place(Some(Arc::clone(&kept) as Arc<dyn Kernel>));
+        let nvram = Nvram::make(&path, HEADER).expect("there is room for it");
+        put_in_place(None);
+        (folder, kept, nvram)
+    }
+
+    /// What a start after a kill finds.
+    fn opened(folder: &Path, image: &[u8]) -> Nvram {
+        let path = folder.join("killed");
+        std::fs::write(&path, image).expect("the folder can be written");
+        Nvram::open(&path, Purpose::Use).expect("it can be opened").expect("it is there")
+    }
+
+    /// True if all bytes are `old`, or all `new`.
+    fn is_one_of(bytes: &[u8], [old, new]: [u8; 2]) -> bool {
+        bytes.iter().all(|byte| *byte == old) || bytes.iter().all(|byte| *byte == new)
+    }
+
+    /// The process is killed before each store of an entry that has been there before.
+    #[test]
+    fn an_entry_is_old_or_new_after_any_store() {
+        const BYTES: usize = NVRAM_ENTRY_BYTES;
+        let (folder, kept, nvram) = watched();
+        for (slot, before) in [(1, 1), (2, 2)] {
+            nvram.store(slot, &[before; BYTES]);
+        }
+        kept.take();
+        nvram.store(1, &[3; BYTES]);
+        kept.keep();
+        let images = kept.take();
+        assert!(images.len() > BYTES / 8, "it is stored word by word");
+        for (store, image) in images.iter().enumerate() {
+            let found = opened(folder.path(), image);
+            let entries: Vec<&[u8]> = found.image().directory.chunks_exact(BYTES).collect();
+            assert!(is_one_of(entries[1], [1, 3]), "store {store}: {:?}", entries[1]);
+            assert_eq!(entries[2], [2; BYTES], "store {store}");
+        }
+        assert_eq!(
+            opened(folder.path(), &images[images.len() - 1]).image().directory[BYTES..][..BYTES],
+            [3; BYTES]
+        );
+    }
+
+    /// The process is killed while a block goes to its place, before that, or after it.
+    #[test]
+    fn a_block_is_old_or_new_after_any_store() {
+        let block_bytes = HEADER.block_bytes.get();
+        let (folder, kept, mut nvram) = watched();
+        let mut cache = nvram.take_cache().expect("nobody has it");
+        let blocks = 0..HEADER.cache_bytes.get() / block_bytes;
+        for block in blocks {
+            let place = block * block_bytes..(block + 1) * block_bytes;
+            cache.slice_mut(place.clone()).fill(1);
+            nvram.line.arena.slice_mut(REDO_BLOCK_AT..REDO_BLOCK_AT + block_bytes).fill(2);
+            nvram.begin_block(place.start);
+            for byte in place.clone() {
+                if byte % 64 == 0 {
+                    kept.keep();
+                }
+                cache.slice_mut(byte..byte + 1).fill(2);
+            }
+            nvram.end_block();
+            kept.keep();
+            for (store, image) in kept.take().iter().enumerate() {
+                let mut found = opened(folder.path(), image);
+                let cache = found.take_cache().expect("nobody has it");
+                assert!(is_one_of(cache.slice(place.clone()), [1, 2]), "block {block}, store {store}");
+            }
+        }
+    }
+}

@@ -422,10 +422,12 @@ impl Controller {
         }
         let resynced = replay.is_second().then(|| replay.stripe());
         self.end_replay();
-        match resynced {
-            Some(_) if !differs.is_empty() => self.metadata.note_resync_needed(),
-            Some(stripe) => self.stripe_synced(stripe.0),
-            None => {}
+        // Where it still differs and all data is there, parity is on a lost device: nothing is recorded that would keep the next start
+        // from this record.
+        if let Some(stripe) = resynced
+            && differs.is_empty()
+        {
+            self.stripe_synced(stripe.0);
         }
     }
 

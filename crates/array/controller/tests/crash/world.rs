@@ -72,12 +72,19 @@ impl World {
         devices: Vec<Option<Device>>,
         (fuse, withheld): (u64, Range<u64>),
     ) -> Self {
+        let mut world = Self { fuse, withheld, ..Self::assembled(config, devices) };
+        let _ = world.run();
+        world
+    }
+
+    /// One that has begun to start, and has asked nothing of its devices yet.
+    pub(crate) fn assembled(config: &ArrayConfig, devices: Vec<Option<Device>>) -> Self {
         let areas: Vec<_> =
             devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
         let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
         let controller = Controller::start(config, assembly, start_nonce()).expect("it starts");
         let needs = controller.memory_needs();
-        let mut world = Self {
+        Self {
             staging: vec![0xee; needs.staging_bytes.0 as usize],
             cache: vec![0xcc; needs.cache_bytes.0 as usize],
             controller,
@@ -89,13 +96,11 @@ impl World {
             is_map_lost: false,
             writes: 0,
             data_writes: 0,
-            fuse,
+            fuse: u64::MAX,
             serving: false,
-            withheld,
+            withheld: 0..0,
             held: Vec::new(),
-        };
-        let _ = world.run();
-        world
+        }
     }
 
     pub(crate) fn run(&mut self) -> Result<(), Cut> {

@@ -4,6 +4,7 @@
 mod cached;
 mod evidence;
 mod faults;
+mod in_doubt;
 mod integrity;
 mod rebuild;
 mod resync;

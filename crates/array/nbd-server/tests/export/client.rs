@@ -129,13 +129,23 @@ impl<S: Socket> Client<S> {
 
     /// Sends a request; `bytes` are those of a write. Returns its tag.
     pub(crate) fn send(&mut self, op: Op, offset: u64, length: u32, bytes: &[u8]) -> Result<u64, Trouble> {
+        let (tag, head) = self.head(op, offset, length);
+        self.send_bytes([&head, bytes].concat())?;
+        Ok(tag)
+    }
+
+    /// Makes a request that is sent apart. Returns its tag, and what comes before its payload.
+    pub(crate) fn head(&mut self, op: Op, offset: u64, length: u32) -> (u64, Vec<u8>) {
         let tag = self.next_tag;
         self.next_tag += 1;
         let head = self.transmission.submit(ClientRequest { op, offset, length }, tag);
-        let head = head.expect("the test keeps to what is offered");
-        self.outgoing.send([&head, bytes].concat()).map_err(|_| Trouble::Gone)?;
         self.buffers.insert(tag, vec![0xee; if op == Op::Read { length as usize } else { 0 }]);
-        Ok(tag)
+        (tag, head.expect("the test keeps to what is offered").to_vec())
+    }
+
+    /// Sends what makes requests up, in one go.
+    pub(crate) fn send_bytes(&mut self, bytes: Vec<u8>) -> Result<(), Trouble> {
+        self.outgoing.send(bytes).map_err(|_| Trouble::Gone)
     }
 
     /// Requests in flight.

@@ -23,6 +23,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -250,6 +251,40 @@ fn a_client_that_does_not_read_keeps_its_own_share_only() {
     });
 }
 
+/// A client gives the rest of a payload when it has the answer to a read, for which no buffer is left but those set aside. When one
+/// comes back, it is answered, and not when the server looks at all clients, which it does once a second.
+#[test]
+fn who_stops_within_a_payload_gets_a_buffer_that_comes_back() {
+    let buffer_bytes = ByteCount::from_kib(64);
+    let options = NbdOptions { connections_max: 2, buffers: 4, buffer_bytes, ..NbdOptions::default() };
+    with_server(options, |place| {
+        let (mut deaf, mut client) = (place.client(true), place.client(true));
+        let pause = || std::thread::sleep(Duration::from_millis(100));
+        let rounds = (0..5).map(|_| {
+            for _ in 0..8 {
+                deaf.send(Op::Read, 0, MIB as u32, &[]).expect("the server takes it");
+            }
+            pause();
+            let (read, read_head) = client.head(Op::Read, 0, BLOCK as u32);
+            let (write, write_head) = client.head(PLAIN, 0, BLOCK as u32);
+            let half = vec![7; BLOCK as usize / 2];
+            client.send_bytes([read_head, write_head, half.clone()].concat()).expect("the server takes it");
+            pause();
+            while deaf.in_flight() > 0 {
+                assert_eq!(deaf.next().expect("the server answers").1, Ok(()));
+            }
+            let came_back = Instant::now();
+            assert_eq!(client.next().expect("the server answers").0, read);
+            let waited = came_back.elapsed();
+            client.send_bytes(half).expect("the server takes it");
+            assert_eq!(client.next().expect("the server answers").0, write);
+            waited
+        });
+        let waited = rounds.min().expect("some rounds");
+        assert!(waited < Duration::from_millis(300), "the read waited for {waited:?} in each round");
+    });
+}
+
 #[test]
 fn nonsense_costs_nobody_else_anything() {
     with_server(few_buffers(40), |place| {
@@ -300,7 +335,7 @@ fn too_many_clients_are_told_so() {
         drop((clients, waiting));
         // There is room again as soon as the server has noticed.
         let again = (0..500).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
             Client::new(place.unix(), true).ok()
         });
         exercise(&mut again.expect("there is room again"), 6, 0, MIB, 5);
@@ -336,13 +371,13 @@ fn who_only_comes_and_waits_keeps_nobody_out() {
 fn who_says_each_byte_late_has_no_longer_than_who_says_nothing() {
     with_server(few_buffers(3), |place| {
         let mut slow = place.unix();
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         let header = b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\x0f\xa0";
         for byte in header.iter().chain(std::iter::repeat(&0)).take(300) {
             if slow.write_all(&[*byte]).is_err() {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
         }
         let took = begin.elapsed().as_secs();
         assert!((9..25).contains(&took), "the handshake may take {took} s");
