@@ -26,7 +26,10 @@ pub const fn mul(a: u8, b: u8) -> u8 {
     EXP[LOG[a as usize] as usize + LOG[b as usize] as usize]
 }
 
-/// Returns the value that gives 1 when multiplied by `a`, which must not be zero.
+/// Returns the value that gives 1 when multiplied by `a`.
+///
+/// # Panics
+/// If `a` is zero.
 #[inline]
 pub const fn inv(a: u8) -> u8 {
     assert!(a != 0, "zero has no inverse");

@@ -135,6 +135,9 @@ pub struct FoundLoad {
 ///
 /// # Errors
 /// Those of `run`.
+///
+/// # Panics
+/// If the bound does not limit latency.
 pub fn find_load<E>(
     order: &FindOrder<'_>,
     mut run: impl FnMut(u32, u32) -> Result<RunResult, E>,
