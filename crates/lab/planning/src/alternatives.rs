@@ -263,7 +263,12 @@ fn may_be(
     best: &Judged,
     ranking: Ranking<'_>,
 ) -> Option<String> {
-    if !hope.keeps(ranking.needs) || ranking.key(hope) >= ranking.key(first) {
+    let is_cheaper = match (ranking.effort(hope), ranking.effort(first)) {
+        (Some(hope), Some(first)) => hope < first,
+        (hope, _) => hope.is_some(),
+    };
+    let is_as_dear = ranking.needs.wants_cheapest() && first.keeps(ranking.needs) && !is_cheaper;
+    if is_as_dear || !hope.keeps(ranking.needs) || ranking.key(hope) >= ranking.key(first) {
         return None;
     }
     let label = bench.label(hope.geometry);

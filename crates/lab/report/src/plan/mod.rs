@@ -114,6 +114,8 @@ fn figures(it: &Performance, is_estimated: bool) -> [String; 5] {
     ]
 }
 
+const FAULTS: [&str; 2] = ["Degraded", "Rebuilding"];
+
 const FIGURES: [&str; 5] = ["IOPS", "MB/s", "Mean ms", "p99 ms", "Depth"];
 
 impl Best<'_> {
@@ -183,21 +185,27 @@ impl Best<'_> {
         let several = self.applications.len() > 1;
         let mut columns = ["Array", "Application"].map(Column::text).to_vec();
         let bounded = self.bounded();
-        for fault in ["Degraded", "Rebuilding"] {
+        for fault in FAULTS {
             columns.extend([Column::number(fault), Column::number(format!("{fault} ms"))]);
-            let names = bounded.iter().map(|bound| Column::number(format!("{} ms", bound.figure_name())));
-            columns.extend(names);
+        }
+        for bound in &bounded {
+            let name = |fault| Column::number(format!("{fault} {} ms", bound.figure_name()));
+            columns.extend(FAULTS.map(name));
         }
         let rows = |(index, one): (usize, &Planned)| {
             let speed = Estimated::of(&one.estimates).speed;
             let of_app = |app: usize| {
                 let name = if several { self.applications[app] } else { "-" };
                 let mut row = vec![short_name(index, one), name.to_owned()];
-                for fault in [&one.degraded, &one.rebuilding].map(|list| list.get(app)) {
+                let faults = [&one.degraded, &one.rebuilding].map(|list| list.get(app));
+                for fault in faults {
                     row.push(marked(known(fault.map(|it| it.iops)), speed));
                     row.push(marked(known(fault.map(|it| it.lat_ns_mean / 1e6)), speed));
-                    let figure = |bound: &&Bound| known(fault.map(|it| bound.figure_in(it) / 1e6));
-                    row.extend(bounded.iter().map(figure).map(|figure| marked(figure, speed)));
+                }
+                for bound in &bounded {
+                    let figure =
+                        |fault: Option<&Performance>| known(fault.map(|it| bound.figure_in(it) / 1e6));
+                    row.extend(faults.map(|fault| marked(figure(fault), speed)));
                 }
                 row
             };
