@@ -101,6 +101,11 @@ impl Bound {
         self.figure == Figure::Mean
     }
 
+    /// What is bounded: `p99`.
+    pub const fn figure_name(&self) -> &'static str {
+        self.figure.name()
+    }
+
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text

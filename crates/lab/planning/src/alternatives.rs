@@ -3,8 +3,10 @@
 //! ```text
 //! each level, kind of drive, line of controllers that the best is not of
 //!   ├─ some were kept ─► the most promising is run (a few times) ─► kept, at what effort; or missed, by how much
+//!   │                                                              and what of it was not run and may take less
 //!   └─ none was       ─► the need at which the nearest failed, and how much of it it has
 //! ```
+//! A kind is done when nothing of it is expected to stand before the first of it that was run.
 
 use super::choose::judge_all;
 use super::judge::Window;
@@ -13,11 +15,12 @@ use super::{Bench, Crew, PlanError, Stage};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Judged, Kept, Nearest, Needs, PartList, Performance, Ranking, Rejection,
 };
+use raidlab_units::counted;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Runs of one kind at most, until one of it keeps the needs.
-const ROUNDS: usize = 2;
+/// Arrays of one kind that are run at most.
+const ROUNDS: usize = 3;
 
 raidlab_units::named! {
     /// What an alternative differs in.
@@ -48,15 +51,18 @@ pub struct Alternative {
     pub performance: Option<Performance>,
     /// Its cost, where it is known.
     pub cost: Option<f64>,
-    /// Whether it keeps all needs.
-    pub keeps_needs: bool,
+    /// Whether it keeps all needs; none where that is not known, as none of it was simulated.
+    pub keeps_needs: Option<bool>,
     /// Why it is not the best, in one line.
     pub verdict: String,
 }
 
+/// The most promising array of each kind that was not run, where it may stand before all of it that were.
+pub(super) type Hopes = BTreeMap<Class, Judged>;
+
 /// A kind of arrays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Class {
+pub(super) struct Class {
     kind: Kind,
     name: String,
 }
@@ -89,23 +95,17 @@ impl Class {
         found: &Enumeration,
         (best, ranking): (Option<&Judged>, Ranking<'_>),
     ) -> Option<String> {
-        let of_it = || found.kept.iter().filter(|one| self.holds(one.geometry, one.cost, bench.parts));
-        let least = |values: &mut dyn Iterator<Item = f64>| values.min_by(f64::total_cmp);
-        let assumed = least(&mut of_it().map(|one| one.assumed_cost))?;
-        let cost = least(&mut of_it().filter_map(|one| one.cost)).filter(|_| ranking.has_prices);
-        let takes = match (cost, best) {
-            (Some(cost), _) => format!("at a cost of {cost:.0} and more"),
-            (None, Some(best)) if best.assumed_cost > 0.0 => {
-                format!(
-                    "at {:.2} times the cost and more, by usual ratios of prices",
-                    assumed / best.assumed_cost
-                )
-            }
-            (None, _) => {
-                let drives = of_it().map(|one| one.geometry.members + one.geometry.spares).min()?;
-                format!("with {drives} drives and more")
-            }
+        let of_it = found.kept.iter().filter(|one| self.holds(one.geometry, one.cost, bench.parts));
+        // What has no price takes more than what has one.
+        let effort = |one: &Kept| match one.cost.filter(|_| ranking.has_prices) {
+            Some(cost) => (false, cost),
+            None => (true, one.assumed_cost),
         };
+        let least = of_it.min_by(|a, b| {
+            let (a, b) = (effort(a), effort(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })?;
+        let takes = takes(bench, (least.geometry, effort(least)), best);
         Some(format!("not simulated; by arithmetic it may keep the needs {takes}"))
     }
 
@@ -131,55 +131,91 @@ impl Class {
     }
 }
 
+/// What the array that takes least of some takes, and the others more: money, or by usual ratios of prices; where the best takes
+/// nothing, what is to be added to what is there.
+fn takes(
+    bench: &Bench<'_>,
+    (geometry, (is_assumed, effort)): (Geometry, (bool, f64)),
+    best: Option<&Judged>,
+) -> String {
+    let best_assumed = best.map(|best| best.assumed_cost).filter(|cost| *cost > 0.0);
+    match (is_assumed, best_assumed) {
+        _ if bench.is_owned(geometry) => "with nothing to be bought".to_owned(),
+        (false, _) => format!("at a cost of {effort:.0} and more"),
+        (true, Some(best)) => {
+            format!("at {:.2} times the cost and more, by usual ratios of prices", effort / best)
+        }
+        (true, None) => match bench.short_adds(geometry) {
+            Some(adds) => format!("with {adds} and more to be added"),
+            None => {
+                format!("with {} and more", counted(geometry.members + geometry.spares, "drive"))
+            }
+        },
+    }
+}
+
 /// Whether it is known what its drives do at best.
 fn is_measured(geometry: Geometry, parts: &PartList) -> bool {
     !parts.drives[usize::from(geometry.drive)].rates.random.is_empty()
 }
 
-/// Runs the most promising arrays of each kind of which none was run, or none that keeps the needs.
+/// All kinds, and what has no price where others have one.
+fn classes(bench: &Bench<'_>, ranking: Ranking<'_>) -> BTreeSet<Class> {
+    let mut classes = Class::all(bench);
+    if ranking.has_prices {
+        classes.insert(Class { kind: Kind::Unpriced, name: "without a price".to_owned() });
+    }
+    classes
+}
+
+/// Runs the most promising arrays of each kind until nothing of it is expected to stand before what was run of it, a few at most. The
+/// most promising of what is left then comes back.
 pub(super) fn run(
     bench: &Bench<'_>,
     frontier: &mut Frontier<'_>,
     crew: &mut Crew<'_>,
     (from, to): (f64, f64),
-) -> Result<(), PlanError> {
-    let mut classes = Class::all(bench);
-    if frontier.ranking().has_prices {
-        classes.insert(Class { kind: Kind::Unpriced, name: "without a price".to_owned() });
-    }
-    let needs = &bench.order.needs;
+) -> Result<Hopes, PlanError> {
+    let classes = classes(bench, frontier.ranking());
+    let part = |round: usize| from + (to - from) * round as f64 / ROUNDS as f64;
     for round in 0..ROUNDS {
         let mut batch: Vec<Judged> = Vec::new();
         for class in &classes {
-            let is_of = |one: &Judged| class.holds(one.geometry, one.cost, bench.parts);
-            let mut tried = frontier.judged().iter().chain(&batch).filter(|one| is_of(one));
-            // What is about to be run counts as tried.
-            let is_done = tried.any(|one| round == 0 || one.keeps(needs));
+            // What is about to be run may be the first of it.
+            let is_next = batch.iter().any(|one| class.holds(one.geometry, one.cost, bench.parts));
             let done = frontier.judged().len() + batch.len();
-            if is_done || bench.order.simulations_max.is_some_and(|most| done >= most) {
+            if is_next || bench.order.simulations_max.is_some_and(|most| done >= most) {
                 continue;
             }
             // A drive that was not measured is bounded by links alone, and would look the most promising of all.
-            let is_next = |kept: &Kept| {
-                class.holds(kept.geometry, kept.cost, bench.parts) && is_measured(kept.geometry, bench.parts)
-            };
-            let next = frontier.poll_of(is_next);
-            let is_new = next.first().is_some_and(|one| batch.iter().all(|it| it.geometry != one.geometry));
-            batch.extend(next.into_iter().filter(|_| is_new));
+            batch.extend(frontier.poll_of(|geometry, cost| {
+                class.holds(geometry, cost, bench.parts) && is_measured(geometry, bench.parts)
+            }));
         }
-        let part = |round: usize| from + (to - from) * round as f64 / ROUNDS as f64;
+        if batch.is_empty() {
+            break;
+        }
         let stage =
             Stage { label: "simulating the best of other kinds", from: part(round), to: part(round + 1) };
         let results = judge_all(bench, crew, stage, (&batch, Window::Short))?;
         frontier.handle_judged(results.into_iter().map(|(judged, _)| judged).collect());
     }
-    Ok(())
+    Ok(hopes(bench, frontier))
+}
+
+/// The most promising array of each kind that was not run, where it may stand before all of it that were.
+pub(super) fn hopes(bench: &Bench<'_>, frontier: &Frontier<'_>) -> Hopes {
+    let hope = |class: Class| {
+        let hope = frontier.hope_of(|geometry, cost| class.holds(geometry, cost, bench.parts))?;
+        Some((class, hope))
+    };
+    classes(bench, frontier.ranking()).into_iter().filter_map(hope).collect()
 }
 
 /// Each kind that the best of `judged` is not of, in a line.
 pub(super) fn of(
     bench: &Bench<'_>,
-    (best, judged): (Option<&Judged>, &[Judged]),
+    (best, judged, hopes): (Option<&Judged>, &[Judged], &Hopes),
     ranking: Ranking<'_>,
     found: &Enumeration,
 ) -> Vec<Alternative> {
@@ -191,11 +227,16 @@ pub(super) fn of(
         |class: &Class| best.is_none_or(|best| !class.holds(best.geometry, best.cost, bench.parts));
     let of_class = |class: Class| {
         let of_it = judged.iter().find(|one| class.holds(one.geometry, one.cost, bench.parts));
-        let verdict = match (of_it, best) {
-            (Some(one), Some(best)) => against(bench, one, best, ranking),
-            _ => class
-                .not_run(bench, found, (best, ranking))
-                .or_else(|| class.nearest(found, bench.parts).map(out))?,
+        let (keeps_needs, verdict) = match (of_it, best) {
+            (Some(one), Some(best)) => {
+                let hope = hopes.get(&class).and_then(|hope| may_be(bench, (hope, one), best, ranking));
+                let verdict = against(bench, one, best, ranking) + &hope.unwrap_or_default();
+                (Some(one.keeps(ranking.needs)), verdict)
+            }
+            _ => match class.not_run(bench, found, (best, ranking)) {
+                Some(verdict) => (None, verdict),
+                None => (Some(false), class.nearest(found, bench.parts).map(out)?),
+            },
         };
         let slowest = |one: &Judged| one.performance.iter().copied().min_by(|a, b| a.iops.total_cmp(&b.iops));
         let name = match class.kind {
@@ -208,11 +249,34 @@ pub(super) fn of(
             array: of_it.map(|one| bench.label(one.geometry)),
             performance: of_it.and_then(slowest),
             cost: of_it.and_then(|one| one.cost),
-            keeps_needs: of_it.is_some_and(|one| one.keeps(ranking.needs)),
+            keeps_needs,
             verdict,
         })
     };
     classes.into_iter().filter(is_other).filter_map(of_class).collect()
+}
+
+/// That an array which was not run may stand before `first`, the first of its kind that was; none where longer runs say otherwise.
+fn may_be(
+    bench: &Bench<'_>,
+    (hope, first): (&Judged, &Judged),
+    best: &Judged,
+    ranking: Ranking<'_>,
+) -> Option<String> {
+    let is_cheaper = match (ranking.effort(hope), ranking.effort(first)) {
+        (Some(hope), Some(first)) => hope < first,
+        (hope, _) => hope.is_some(),
+    };
+    let is_as_dear = ranking.needs.wants_cheapest() && first.keeps(ranking.needs) && !is_cheaper;
+    if is_as_dear || !hope.keeps(ranking.needs) || ranking.key(hope) >= ranking.key(first) {
+        return None;
+    }
+    let label = bench.label(hope.geometry);
+    Some(if ranking.needs.wants_cheapest() {
+        format!("; not simulated: {label}, {}, may keep them", at_cost(bench, hope, best))
+    } else {
+        format!("; not simulated: {label} may be faster")
+    })
 }
 
 /// What an array that was run misses, or what it takes more than the best.

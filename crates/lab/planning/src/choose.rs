@@ -59,6 +59,8 @@ pub(super) struct Chosen<'a> {
     pub(super) left_out: u64,
     /// Why the search ended.
     pub(super) end: SearchEnd,
+    /// What of each kind was not simulated and may stand before what was.
+    pub(super) hopes: alternatives::Hopes,
     /// The order of arrays.
     pub(super) ranking: Ranking<'a>,
 }
@@ -73,7 +75,7 @@ pub(super) fn choose<'a>(
     let mut frontier = Frontier::new(request.clone(), kept.clone());
     let end = search(bench, &mut frontier, &mut crew)?;
     let (left_out, ranking) = (frontier.open(), frontier.ranking());
-    alternatives::run(bench, &mut frontier, &mut crew, (SEARCH_SHARE, KINDS_SHARE))?;
+    let hopes = alternatives::run(bench, &mut frontier, &mut crew, (SEARCH_SHARE, KINDS_SHARE))?;
     let (judged, tried) = frontier.into_results();
     let simulated = tried.len() as u64;
     let mut search = Search { bench, ranking, judged, tried, simulated, long: Vec::new(), crew: &mut crew };
@@ -84,7 +86,7 @@ pub(super) fn choose<'a>(
         let rebuild = first.rebuild_bytes_per_sec;
         first.md = md::answer(bench, (delivered, rebuild, 0), &first.judged, (request, kept), search.crew)?;
     }
-    Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out, end, ranking })
+    Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out, end, hopes, ranking })
 }
 
 /// Simulates what the frontier hands out until it is empty or the budget is used up.
@@ -237,7 +239,7 @@ impl Search<'_, '_, '_> {
         let mut planned: Vec<Planned> = planned.collect();
         if let Some(first) = planned.first_mut() {
             let names = (0..apps.len()).map(|app| part_name(apps, app));
-            first.reason += &rests_on(&first.estimates, names.zip(&range));
+            first.reason += &rests_on(&first.estimates, needs, names.zip(&range));
             first.range = range;
         }
         Ok(planned)

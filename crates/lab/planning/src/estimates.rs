@@ -1,7 +1,7 @@
 //! The range of a plan's first array when its estimated figures vary ([`raidlab_worlds`]).
 
 use super::{Bench, PlanError, judge};
-use raidlab_advisor::plan::{Judged, Performance};
+use raidlab_advisor::plan::{Judged, LatencyTail, Performance};
 use raidlab_hardware::End;
 use raidlab_worlds::simulated::run_simulated;
 use serde::Serialize;
@@ -20,19 +20,32 @@ impl PerformanceRange {
     /// The range around what is `told`, by shorter runs with the figures as they are, at their slower and at their faster ends.
     pub(super) fn around(told: &Performance, [as_is, one, other]: [Performance; 3]) -> Self {
         let (slower, faster) = if one.iops <= other.iops { (one, other) } else { (other, one) };
-        let scaled =
-            |end: Performance, at_most: fn(f64, f64) -> f64, at_least: fn(f64, f64) -> f64| Performance {
-                iops: at_most(told.iops * end.iops / as_is.iops, told.iops),
-                bytes_per_sec: at_most(
-                    told.bytes_per_sec * end.bytes_per_sec / as_is.bytes_per_sec,
-                    told.bytes_per_sec,
-                ),
-                lat_ns_mean: at_least(
-                    told.lat_ns_mean * end.lat_ns_mean / as_is.lat_ns_mean,
-                    told.lat_ns_mean,
-                ),
-                ..end
+        let scaled = |end: Performance, at_most: fn(f64, f64) -> f64, at_least: fn(f64, f64) -> f64| {
+            let more = |of: fn(&Performance) -> f64| at_most(told_times(told, &end, &as_is, of), of(told));
+            let longer = |of: fn(&Performance) -> f64| at_least(told_times(told, &end, &as_is, of), of(told));
+            let tail = |of: fn(&LatencyTail) -> u64| {
+                let [told_ns, end_ns, as_is_ns] = [told, &end, &as_is].map(|it| of(&it.tail) as f64);
+                // A run that is too short for the percentile has none.
+                let times = if as_is_ns > 0.0 { end_ns / as_is_ns } else { 1.0 };
+                at_least(told_ns * times, told_ns).round() as u64
             };
+            Performance {
+                iops: more(|it| it.iops),
+                bytes_per_sec: more(|it| it.bytes_per_sec),
+                lat_ns_mean: longer(|it| it.lat_ns_mean),
+                tail: LatencyTail {
+                    lat_ns_p50: tail(|it| it.lat_ns_p50),
+                    lat_ns_p90: tail(|it| it.lat_ns_p90),
+                    lat_ns_p95: tail(|it| it.lat_ns_p95),
+                    lat_ns_p99: tail(|it| it.lat_ns_p99),
+                    lat_ns_p999: tail(|it| it.lat_ns_p999),
+                    lat_ns_p9999: tail(|it| it.lat_ns_p9999),
+                    lat_ns_p99999: tail(|it| it.lat_ns_p99999),
+                    lat_ns_max: tail(|it| it.lat_ns_max),
+                },
+                ..end
+            }
+        };
         Self { slower: scaled(slower, f64::min, f64::max), faster: scaled(faster, f64::max, f64::min) }
     }
 
@@ -40,6 +53,16 @@ impl PerformanceRange {
     pub(super) fn is_wide(&self) -> bool {
         self.faster.iops > 1.005 * self.slower.iops
     }
+}
+
+/// A figure that is told, times what it changes by at an end.
+fn told_times(
+    told: &Performance,
+    end: &Performance,
+    as_is: &Performance,
+    of: fn(&Performance) -> f64,
+) -> f64 {
+    of(told) * of(end) / of(as_is)
 }
 
 /// What the applications of a run get with the array's parts at one end of their figures, or as they are, at the paces that it
@@ -76,6 +99,7 @@ mod tests {
             iops,
             bytes_per_sec: iops * 8192.0,
             lat_ns_mean: 64e9 / iops,
+            tail: LatencyTail { lat_ns_p99: (640e9 / iops) as u64, ..LatencyTail::default() },
             ..Performance::default()
         };
         let told = of(2170.0);
@@ -84,6 +108,8 @@ mod tests {
         let wide = PerformanceRange::around(&told, [of(2246.0), of(2021.4), of(2470.6)]);
         assert!((wide.slower.iops - 1953.0).abs() < 1e-6 && (wide.faster.iops - 2387.0).abs() < 1e-6);
         assert!(wide.slower.lat_ns_mean > told.lat_ns_mean && wide.faster.lat_ns_mean < told.lat_ns_mean);
+        let p99 = [&wide.faster, &told, &wide.slower].map(|it| it.tail.lat_ns_p99);
+        assert!(p99.is_sorted() && p99[0] < p99[2], "its slowest requests, too: {p99:?}");
         // Both ends on one side by chance: the range still holds the figure.
         let odd = PerformanceRange::around(&told, [of(2000.0), of(2010.0), of(2100.0)]);
         assert!(odd.slower.iops <= told.iops && told.iops <= odd.faster.iops && odd.is_wide());

@@ -303,7 +303,12 @@ pub fn plan(
         end: chosen.end,
         left_out: chosen.left_out,
         beaten: kept.saturating_sub(chosen.all.len() as u64 + chosen.left_out),
-        alternatives: alternatives::of(&bench, (best, &chosen.all), chosen.ranking, &enumeration),
+        alternatives: alternatives::of(
+            &bench,
+            (best, &chosen.all, &chosen.hopes),
+            chosen.ranking,
+            &enumeration,
+        ),
         top: chosen.top,
         pareto,
         has_prices,

@@ -291,7 +291,7 @@ struct PlannedFacts<'a> {
     adds: Option<&'a str>,
     /// How long its drives last, the shortest of all applications.
     life: Life,
-    /// Height.
+    /// Height of all enclosures in rack units, where it is known; drives in the server itself take none.
     rack_units: Option<u32>,
     /// What is left with a member missing or while it is rebuilt, as a share of the throughput needed, or else of the whole
     /// array's.

@@ -5,6 +5,7 @@ mod explained;
 mod figures;
 mod goldens;
 mod jobs;
+mod kinds;
 mod lanes;
 mod rebuilding;
 mod shown;

@@ -124,7 +124,7 @@ pub(crate) struct Args {
     /// Members of the array, spares left out: 24, 8..24 [default: up to 24, or as many as --slots]
     #[arg(long, value_name = "N", value_parser = members)]
     members: Option<(u16, u16)>,
-    /// Levels to choose from: 5,6,10, 50:2-spans [default: 1, 5, 6, 10, 50 and 60]
+    /// Levels to choose from: 5,6,10, 50:2-spans; 50 and 60 alone have the spans of the default [default: 1, 5, 6, 10, 50 and 60]
     #[arg(long, value_delimiter = ',', value_name = "LEVEL", conflicts_with = "all_levels")]
     levels: Vec<LevelVariant>,
     /// Parts that are there already: '24 x samsung-pm9a3-7680,perc-h755n'; they cost nothing, and the answer says what to add
@@ -365,11 +365,26 @@ impl Args {
         self.together || asked.past.len() > 1
     }
 
-    /// The levels that were named, or the usual ones.
+    /// The levels that were named, or the usual ones. A level of spans that is named without any has those of the usual ones.
     fn levels_of(&self) -> Vec<LevelVariant> {
-        if !self.levels.is_empty() {
-            return self.levels.clone();
+        let usual = self.usual_levels();
+        if self.levels.is_empty() {
+            return usual;
         }
+        let mut levels = Vec::new();
+        for named in &self.levels {
+            let is_it = |it: &&LevelVariant| LevelVariant { spans: 1, ..**it } == *named;
+            let with_spans = usual.iter().filter(is_it).copied();
+            let before = levels.len();
+            levels.extend(with_spans.filter(|it| it.spans > named.spans));
+            if levels.len() == before {
+                levels.push(*named);
+            }
+        }
+        levels
+    }
+
+    fn usual_levels(&self) -> Vec<LevelVariant> {
         let mut levels = default_levels(self.survive, self.all_levels);
         // Of many disks nobody makes two groups.
         if self.members_range().1 > MEMBERS_USUAL && !self.all_levels {
@@ -466,4 +481,28 @@ fn failure(error: PlanError) -> Failure {
     }
     let is_unknown = matches!(error, PlanError::UnknownPart(_));
     Failure::input(error).with_any_hint(is_unknown.then_some(LISTED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Args;
+
+    #[derive(clap::Parser)]
+    struct Plan {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// "RAID 60 needs 2 or more spans" was the answer to the name of a default.
+    #[test]
+    fn a_level_of_spans_alone_has_those_of_the_default() {
+        let of = |line: &str| {
+            let line = format!("plan --app md1200-oltp --usable 1TB --levels {line}");
+            let Plan { args } = clap::Parser::parse_from(line.split_whitespace());
+            args.levels_of().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(of("60"), ["60:2-spans"]);
+        assert_eq!(of("5,50 --members 8..48"), ["5", "50:2-spans", "50:4-spans"]);
+        assert_eq!(of("10,60:3-spans"), ["10", "60:3-spans"]);
+    }
 }

@@ -24,6 +24,8 @@ raidlab_units::named! {
     pub enum Role {
         /// The first of all.
         Best = "best",
+        /// The first where nothing keeps all needs.
+        Nearest = "nearest",
         /// The first of its level.
         Level = "best of another level",
         /// The first of its drives.
@@ -103,7 +105,8 @@ pub fn diverse(judged: &[Judged], ranking: Ranking<'_>, parts: &PartList, count:
 pub fn roles(shown: &[Judged], all: &[Judged], ranking: Ranking<'_>, parts: &PartList) -> Vec<Vec<Role>> {
     let mut roles: Vec<Vec<Role>> = vec![Vec::new(); shown.len()];
     let Some(first) = shown.first() else { return roles };
-    roles[0].push(Role::Best);
+    let keeps = first.keeps(ranking.needs);
+    roles[0].push(if keeps { Role::Best } else { Role::Nearest });
     for (role, of) in [(Role::Level, 0), (Role::Drives, 1), (Role::Controller, 2)] {
         let own = family(first, parts)[of];
         let other = all.iter().find(|one| family(one, parts)[of] != own);
@@ -115,7 +118,8 @@ pub fn roles(shown: &[Judged], all: &[Judged], ranking: Ranking<'_>, parts: &Par
     let of = |list: &[Judged]| list.iter().map(|one| merits(one, ranking)).collect::<Vec<Merits>>();
     let (of_shown, mut of_all) = (of(shown), of(all));
     of_all.extend(&of_shown);
-    for (at, role) in MERIT_ROLES.into_iter().enumerate() {
+    // To take least is no merit of what does not serve.
+    for (at, role) in MERIT_ROLES.into_iter().enumerate().filter(|_| keeps) {
         let best = of_all.iter().map(|one| one[at]).fold(f64::INFINITY, f64::min);
         let differs = best < f64::INFINITY && of_all.iter().any(|other| other[at] > best);
         let place = of_shown.iter().position(|one| one[at] <= best).filter(|_| differs);
@@ -161,7 +165,10 @@ fn merits(one: &Judged, ranking: Ranking<'_>) -> Merits {
     let unknown = f64::INFINITY;
     let tail = one.performance.iter().map(|it| it.tail.lat_ns_p99).max().unwrap_or(u64::MAX);
     [
-        ranking.effort(one).unwrap_or(unknown),
+        match ranking.effort_key(one) {
+            (false, thousandths) => thousandths as f64,
+            (true, _) => unknown,
+        },
         -one.usable_bytes,
         slowness(one) as f64,
         tail as f64,

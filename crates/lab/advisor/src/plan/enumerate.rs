@@ -51,7 +51,7 @@ pub struct Kept {
     pub assumed_cost: f64,
     /// Sum of the powers; what is not known is taken to be as usual.
     pub watts: f64,
-    /// Height of all enclosures, where it is known.
+    /// Height of all enclosures, where it is known; drives in the server itself take none.
     pub rack_units: Option<u32>,
     /// What there is besides drives.
     pub bulk: Bulk,
@@ -187,7 +187,9 @@ impl Walk<'_> {
         let watts = bill.watts();
         at_most(needs.power_watts, watts, Rejection::Power)?;
         let enclosure = enclosure_of(parts, geometry);
-        let rack_units = enclosure.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
+        // Drives in the server take none, whether its bays are an entry of the catalogue or not.
+        let shelf = enclosure.filter(|it| !it.is_server);
+        let rack_units = shelf.map_or(Some(0), |it| Some(it.rack_units? * u32::from(shelves)));
         let units = (needs.rack_units.map(f64::from), rack_units.map(f64::from));
         bound(units.0, units.1, (Rejection::HeightUnknown, Rejection::RackUnits))?;
         let losses =

@@ -17,7 +17,8 @@
 //!   settings are run only while it may still be the best.
 //!
 //! - **Others of a kind**: what can't be the best is put aside, and [`Frontier::poll_of`] hands out the most promising of a
-//!   level, of drives or of controllers, so that an answer can say how far it is behind.
+//!   level, of drives or of controllers, so that an answer can say how far it is behind. Of a kind of which some were run, that is one
+//!   which is expected to stand before them: the first that was run of a kind is seldom the best of it.
 //!
 //! The same results give the same order. The caller decides how long to go on; [`Frontier::open`] says what is left.
 
@@ -133,16 +134,33 @@ impl<'a> Frontier<'a> {
         self.aside.extend(self.open.extract_if(.., |open| !has_hope(open)));
     }
 
-    /// Hands out the most promising array that `is` of a kind and was not simulated, with its first settings; it may be one that
-    /// can't be the best. Empty where there is none.
-    pub fn poll_of(&mut self, is: impl Fn(&Kept) -> bool) -> Vec<Judged> {
-        let reached = self.reached();
-        let is_new = |open: &Open| self.judged.iter().all(|it| it.geometry != open.kept.geometry);
-        let these = self.aside.iter().chain(&self.open).filter(|open| is(&open.kept) && is_new(open));
-        let best = these.min_by_key(|open| self.ranking.key(&self.expected(open, &reached)));
-        let Some(Open { kept, settings, first }) = best.cloned() else { return Vec::new() };
+    /// Hands out the most promising array that `is` of a kind, with its first settings, as [`Frontier::hope_of`] has it; it may be one
+    /// that can't be the best. Empty where there is none.
+    pub fn poll_of(&mut self, is: impl Fn(Geometry, Option<f64>) -> bool) -> Vec<Judged> {
+        let Some(Open { kept, settings, first }) = self.first_of(is).map(|(_, open)| open.clone()) else {
+            return Vec::new();
+        };
         self.bounds.insert(kept.geometry, kept.at_best.clone());
         settings[..first].iter().map(|it| kept.unjudged(&self.request, *it)).collect()
+    }
+
+    /// The most promising array that `is` of a kind, was not simulated, and is expected to stand before all of the kind that were. It is
+    /// told as it is expected to be; what its latency, faults and life come to nobody knows.
+    pub fn hope_of(&self, is: impl Fn(Geometry, Option<f64>) -> bool) -> Option<Judged> {
+        self.first_of(is).map(|(expected, _)| expected)
+    }
+
+    fn first_of(&self, is: impl Fn(Geometry, Option<f64>) -> bool) -> Option<(Judged, &Open)> {
+        let reached = self.reached();
+        let first = self.judged.iter().find(|one| is(one.geometry, one.cost)).map(|it| self.ranking.key(it));
+        let is_new = |open: &Open| self.judged.iter().all(|it| it.geometry != open.kept.geometry);
+        let is_it = |open: &&Open| is(open.kept.geometry, open.kept.cost) && is_new(open);
+        let expected = self.aside.iter().chain(&self.open).filter(is_it).map(|open| {
+            let expected = self.expected(open, &reached);
+            (self.ranking.key(&expected), expected, open)
+        });
+        let hopes = expected.filter(|(key, ..)| first.is_none_or(|first| *key < first));
+        hopes.min_by_key(|(key, ..)| *key).map(|(_, expected, open)| (expected, open))
     }
 
     /// Geometries that could still be better than the best, with settings that were not tried.

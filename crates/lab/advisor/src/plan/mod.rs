@@ -49,6 +49,8 @@ use std::collections::BTreeMap;
 pub struct Needs {
     /// Capacity that the host needs.
     pub usable: ByteCount,
+    /// How the data grow to that capacity, where they do.
+    pub growth: Option<Growth>,
     /// Failed members that it must survive, whichever they are.
     pub survive: u16,
     /// Requests per second.
@@ -80,6 +82,22 @@ pub struct Needs {
     pub slots: Option<u16>,
     /// Height of all enclosures at most, in rack units.
     pub rack_units: Option<u32>,
+}
+
+/// How data grow to what is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Growth {
+    /// Percent by which they are more after a year.
+    pub pct_per_year: f64,
+    /// Years that they grow for.
+    pub years: f64,
+}
+
+impl Growth {
+    /// How many times what they are at first the data come to.
+    pub fn times(&self) -> f64 {
+        (1.0 + self.pct_per_year / 100.0).powf(self.years)
+    }
 }
 
 raidlab_units::named! {

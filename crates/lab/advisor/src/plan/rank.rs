@@ -5,15 +5,16 @@
 //!   and else, the faster one is better; differences below [`EQUAL_SHARE`] count as equal.
 //! - Where no price is known, prices are assumed whose ratios are usual (`assumed`). An unknown price is not zero, and not
 //!   comparable with them: where any array has a price, those without one come after all that have one.
-//! - Of equals, disk cache off is better than on, write-through than write-back, no read-ahead than read-ahead: the
-//!   setting that needs less trust. Then the smaller and simpler one is better: fewer enclosures, fewer slots, less
-//!   capacity, a smaller cache.
+//! - Of equals in both, the one that holds more is better. Then disk cache off is better than on, write-through than write-back, no
+//!   read-ahead than read-ahead: the setting that needs less trust. Then the longer life of drives, and the simpler one: fewer slots,
+//!   fewer enclosures, a smaller cache.
 
 use super::estimate::Demand;
 use super::{Geometry, Life, Needs, Settings};
 use raidlab_units::ByteCount;
 use raidlab_workload::{Metric, OpSummary, RunResult};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 
 /// A figure of at least this share of another counts as equal to it, as two runs of one array differ by about as much.
 const EQUAL_SHARE: f64 = 0.98;
@@ -241,7 +242,7 @@ pub struct Ranking<'a> {
 }
 
 /// What an array takes: first the known prices, then the arrays without one by the usual ratios, in thousandths.
-type EffortKey = (bool, i64);
+pub(super) type EffortKey = (bool, i64);
 
 /// Where an array stands: the least is the best. What is equal in all of it makes no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,16 +250,32 @@ pub struct RankKey {
     misses: bool,
     /// Effort and speed, in the order that the needs give them.
     merits: [EffortKey; 2],
+    usable_bytes: Reverse<u64>,
     /// Disk cache, write-back, read-ahead and another strip: what has to be trusted.
     trust: (bool, bool, bool, Option<ByteCount>),
+    shortness: i64,
     places: (u32, u16),
-    usable_bytes: u64,
     cache_bytes: u64,
 }
 
-/// How slow an array is: equality by share is no order by itself, so figures are put on a scale of steps of that share first.
+/// How little a figure is of which more is better: equality by share is no order by itself, so figures are put on a scale of steps of
+/// that share first.
+fn steps_down(figure: f64) -> i64 {
+    (figure.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64
+}
+
+/// How slow an array is.
 pub(super) fn slowness(one: &Judged) -> i64 {
-    (one.score.max(f64::MIN_POSITIVE).ln() / EQUAL_SHARE.ln()).round() as i64
+    steps_down(one.score)
+}
+
+/// How short its drives last.
+fn shortness(life: Life) -> i64 {
+    match life {
+        Life::Endless => i64::MIN,
+        Life::Years(years) => steps_down(years),
+        Life::Unknown => i64::MAX,
+    }
 }
 
 impl Ranking<'_> {
@@ -275,9 +292,10 @@ impl Ranking<'_> {
             } else {
                 [slowness, effort]
             },
+            usable_bytes: Reverse(one.usable_bytes as u64),
             trust: (disk_cache, write_back, read_ahead, strip),
+            shortness: shortness(one.life),
             places: (one.bulk.places, one.bulk.enclosures),
-            usable_bytes: one.usable_bytes as u64,
             cache_bytes: one.bulk.cache_bytes,
         }
     }
@@ -287,7 +305,8 @@ impl Ranking<'_> {
         if self.has_prices { one.cost } else { Some(one.assumed_cost) }
     }
 
-    fn effort_key(&self, one: &Judged) -> EffortKey {
+    pub(super) fn effort_key(&self, one: &Judged) -> EffortKey {
+        // Sums of the same prices in another order differ in their last digits.
         let thousandths = |effort: f64| (effort * 1000.0).round() as i64;
         match self.effort(one) {
             Some(effort) => (false, thousandths(effort)),
@@ -327,16 +346,20 @@ pub fn pareto(judged: &[Judged], ranking: Ranking<'_>) -> Vec<ParetoPoint> {
         is_efficient: false,
     };
     let mut points: Vec<ParetoPoint> = judged.iter().enumerate().map(point).collect();
-    let serving = points.iter().filter(|it| it.keeps_needs);
-    let mut serving: Vec<(f64, f64, usize)> =
-        serving.filter_map(|it| Some((it.effort?, it.score, it.index))).collect();
-    serving.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
+    let serving = points.iter().filter(|it| it.keeps_needs && it.effort.is_some());
+    let mut serving: Vec<(EffortKey, RankKey, usize)> = serving
+        .map(|it| (ranking.effort_key(&judged[it.index]), ranking.key(&judged[it.index]), it.index))
+        .collect();
+    serving.sort_unstable();
     // From the least effort on, each that is clearly faster than the one before it.
     let mut fastest = None;
-    for (_, score, index) in serving {
-        if fastest.is_none_or(|fastest| score * EQUAL_SHARE > fastest) {
+    let mut effort = None;
+    for (own, _, index) in serving {
+        let score = points[index].score;
+        // Of as much effort the first in the order stands for all.
+        if effort != Some(own) && fastest.is_none_or(|fastest| score * EQUAL_SHARE > fastest) {
             points[index].is_efficient = true;
-            fastest = Some(score);
+            (effort, fastest) = (Some(own), Some(score));
         }
     }
     points

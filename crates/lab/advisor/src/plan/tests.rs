@@ -323,6 +323,25 @@ fn what_is_left_of_an_array_with_a_fault_can_be_a_need() {
     assert!(of(Some(2)).keeps(&low) && !of(Some(4)).keeps(&low));
 }
 
+/// Drives in bays of the server took its height where these were an entry of the catalogue, and none where they were not.
+#[test]
+fn drives_in_the_server_take_no_rack_units() {
+    let (space, mut parts) = (space(&["5"]), parts());
+    parts.controllers.iter_mut().for_each(|it| it.places = DrivePlaces::Either);
+    parts.enclosures[0].rack_units = Some(2);
+    let heights = |parts: &PartList| {
+        let wants = needs();
+        let request =
+            Request { needs: &wants, demands: &[database()], space: &space, parts, together: false };
+        let kept = enumerate(&request).kept;
+        kept.iter().map(|it| (it.geometry.enclosure.is_some(), it.rack_units)).collect::<BTreeSet<_>>()
+    };
+    let shelves = heights(&parts);
+    assert!(shelves.iter().all(|(in_shelf, units)| *in_shelf == (*units != Some(0))), "{shelves:?}");
+    parts.enclosures[0].is_server = true;
+    assert_eq!(heights(&parts), BTreeSet::from([(false, Some(0)), (true, Some(0))]));
+}
+
 /// What is there already costs nothing, and no more of it is counted.
 #[test]
 fn parts_that_are_there_are_not_bought() {
@@ -588,6 +607,42 @@ fn an_efficient_array_is_beaten_by_none() {
     assert_eq!(efficient(&wants), [true, false, false, false]);
     let too_many = Needs { iops: Some(9999.0), ..needs() };
     assert_eq!(efficient(&too_many), [false; 4]);
+}
+
+/// The front listed two arrays of one cost, and "takes least" stood at the second, whose sum differed in its last digit.
+#[test]
+fn of_equal_cost_and_rate_what_holds_more_stands_for_both() {
+    let wants = Needs { iops: Some(900.0), ..needs() };
+    let ranking = Ranking { needs: &wants, has_prices: false };
+    let of = |members, usable_bytes, assumed_cost, score| Judged {
+        usable_bytes,
+        assumed_cost,
+        ..judged(members, score, false)
+    };
+    let years = |years, one: Judged| Judged { life: Life::Years(years), ..one };
+    let mut list = vec![
+        of(5, 6e12, 0.1 + 0.2, 1009.0),
+        years(2.0, of(4, 7e12, 0.3, 1000.0)),
+        years(5.0, of(6, 7e12, 0.3, 1000.0)),
+        of(8, 5e12, 0.5, 1015.0),
+    ];
+    ranking.sort(&mut list);
+    let members = |list: &[Judged]| list.iter().map(|one| one.geometry.members).collect::<Vec<_>>();
+    assert_eq!(members(&list), [6, 4, 5, 8], "more space, then more life");
+    let efficient: Vec<bool> = pareto(&list, ranking).iter().map(|point| point.is_efficient).collect();
+    assert_eq!(efficient, [true, false, false, false]);
+    let least: Vec<bool> =
+        roles(&list, &list, ranking, &parts()).iter().map(|roles| roles.contains(&Role::Cheapest)).collect();
+    assert_eq!(least, [true, false, false, false]);
+}
+
+/// Three drives that missed every need were shown for being the best, and for taking least.
+#[test]
+fn what_misses_a_need_is_the_nearest_at_best() {
+    let wants = Needs { iops: Some(9999.0), ..needs() };
+    let list = [judged(6, 2000.0, false), judged(4, 1000.0, false)];
+    let ranking = Ranking { needs: &wants, has_prices: false };
+    assert_eq!(roles(&list, &list, ranking, &parts()), [vec![Role::Nearest], vec![Role::Next]]);
 }
 
 #[test]

@@ -10,7 +10,8 @@ pub(crate) use words::{account, needs, score};
 
 use crate::document::{Block, Card, Choice, Column, Fact, Table};
 use crate::figures::{size, three_digits};
-use raidlab_advisor::plan::{Needs, Performance};
+use raidlab_advisor::Bound;
+use raidlab_advisor::plan::{Margins, Needs, Performance};
 use raidlab_planning::{Alternative, PlanOutcome, Planned};
 use raidlab_worlds::Estimates;
 
@@ -31,14 +32,15 @@ pub(crate) fn applications(outcome: &PlanOutcome) -> Vec<&str> {
     outcome.applications.iter().map(|app| &app.name[..]).collect()
 }
 
-/// Which figures of an array rest on estimates.
+/// Which figures of an array rest on estimates: those that are simulated where any part's times or rates do, and what is worked out from
+/// them with other figures where any of these do, too. Sums of what sheets say do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Estimated {
     /// Rates, latencies and the time of a rebuild.
     speed: bool,
-    /// The chance of data loss.
+    /// The chance of data loss: the rebuild takes its time.
     loss: bool,
-    /// How long drives last.
+    /// How long drives last: their flash takes what was simulated.
     life: bool,
 }
 
@@ -48,11 +50,34 @@ impl Estimated {
         const LIFE: &str = "reliability.rated_writes";
         let any = |is: &dyn Fn(&str) -> bool| estimates.iter().flat_map(|it| &it.keys).any(|key| is(key));
         let is_reliability = |key: &str| key.starts_with("reliability.");
+        let speed = any(&|key| !is_reliability(key) && !key.starts_with("sheet."));
         Self {
-            speed: any(&|key| !is_reliability(key) && !key.starts_with("sheet.")),
-            loss: any(&|key| is_reliability(key) && key != LIFE),
-            life: any(&|key| key == LIFE),
+            speed,
+            loss: speed || any(&|key| is_reliability(key) && key != LIFE),
+            life: speed || any(&|key| key == LIFE),
         }
+    }
+
+    /// The least margin in percent.
+    fn least_margin(self, it: &Margins) -> String {
+        let Self { speed, loss, life } = self;
+        let all = [
+            (Some(it.usable), false),
+            (it.throughput, speed),
+            (it.latency, speed),
+            (it.degraded, speed),
+            (it.life, life),
+            (it.loss, loss),
+            (it.budget, false),
+            // Nobody says how much all parts take.
+            (it.power, true),
+            (it.rack_units, false),
+        ];
+        let known = all.into_iter().filter_map(|(margin, is_estimated)| Some((margin?, is_estimated)));
+        let least = known.min_by(|a, b| a.0.total_cmp(&b.0));
+        least.map_or("-".to_owned(), |(margin, is_estimated)| {
+            marked(three_digits(100.0 * margin), is_estimated)
+        })
     }
 }
 
@@ -88,6 +113,8 @@ fn figures(it: &Performance, is_estimated: bool) -> [String; 5] {
         it.iodepth.to_string(),
     ]
 }
+
+const FAULTS: [&str; 2] = ["Degraded", "Rebuilding"];
 
 const FIGURES: [&str; 5] = ["IOPS", "MB/s", "Mean ms", "p99 ms", "Depth"];
 
@@ -157,17 +184,28 @@ impl Best<'_> {
     pub(crate) fn faults(&self) -> Table {
         let several = self.applications.len() > 1;
         let mut columns = ["Array", "Application"].map(Column::text).to_vec();
-        for fault in ["Degraded", "Rebuilding"] {
+        let bounded = self.bounded();
+        for fault in FAULTS {
             columns.extend([Column::number(fault), Column::number(format!("{fault} ms"))]);
+        }
+        for bound in &bounded {
+            let name = |fault| Column::number(format!("{fault} {} ms", bound.figure_name()));
+            columns.extend(FAULTS.map(name));
         }
         let rows = |(index, one): (usize, &Planned)| {
             let speed = Estimated::of(&one.estimates).speed;
             let of_app = |app: usize| {
                 let name = if several { self.applications[app] } else { "-" };
                 let mut row = vec![short_name(index, one), name.to_owned()];
-                for fault in [&one.degraded, &one.rebuilding].map(|list| list.get(app)) {
+                let faults = [&one.degraded, &one.rebuilding].map(|list| list.get(app));
+                for fault in faults {
                     row.push(marked(known(fault.map(|it| it.iops)), speed));
                     row.push(marked(known(fault.map(|it| it.lat_ns_mean / 1e6)), speed));
+                }
+                for bound in &bounded {
+                    let figure =
+                        |fault: Option<&Performance>| known(fault.map(|it| bound.figure_in(it) / 1e6));
+                    row.extend(faults.map(|fault| marked(figure(fault), speed)));
                 }
                 row
             };
@@ -176,6 +214,18 @@ impl Best<'_> {
         let table = Table::new("What is left with a member missing, and while it is rebuilt", columns);
         let sections = self.each().map(rows).filter(|rows| !rows.is_empty());
         sections.fold(table, Table::section).without_empty_columns()
+    }
+
+    /// The first bound on each figure of latency but the mean that any application needs.
+    fn bounded(&self) -> Vec<&Bound> {
+        let own = self.needs.own.iter().flat_map(|own| &own.latency);
+        let mut bounds: Vec<&Bound> = Vec::new();
+        for bound in self.needs.latency.iter().chain(own).filter(|it| !it.is_on_mean()) {
+            if bounds.iter().all(|it| it.figure_name() != bound.figure_name()) {
+                bounds.push(bound);
+            }
+        }
+        bounds
     }
 
     /// What an array costs; where no price is known, how many times as much as the first by usual ratios.
@@ -199,20 +249,18 @@ impl Best<'_> {
     pub(crate) fn worth(&self) -> Table {
         let header = ["Array", "Margin %", "TB", "Survives", "Rebuild h", "Loss/year", "Years", "Cost", "W"];
         let row = |index: usize, one: &Planned| {
-            let it = &one.margins;
-            let least = it.all().map(|(_, margin)| margin).reduce(f64::min);
-            let Estimated { speed, loss, life } = Estimated::of(&one.estimates);
+            let estimated = Estimated::of(&one.estimates);
+            let Estimated { speed, loss, life } = estimated;
             vec![
                 short_name(index, one),
-                marked(known(least.map(|margin| 100.0 * margin)), speed),
+                estimated.least_margin(&one.margins),
                 three_digits(one.judged.usable_bytes / 1e12),
                 one.judged.survives_always.to_string(),
                 marked(known(one.rebuild_hours), speed),
                 one.risk.map_or("-".to_owned(), |risk| marked(format!("{:.1e}", risk.per_year), loss)),
                 marked(known(shortest_life(one)), life),
                 self.cost(one),
-                // Where nobody has asked for it, it stands beside the array only.
-                it.power.map_or("-".to_owned(), |_| format!("~{}", three_digits(one.judged.watts))),
+                format!("~{}", three_digits(one.judged.watts)),
             ]
         };
         let table = Table::plain("What each array holds, risks and takes", &header, 1);
@@ -269,7 +317,7 @@ impl Best<'_> {
             ("throughput", margin(margins.throughput).map(|text| marked(text, speed))),
             ("latency", margin(margins.latency).map(|text| marked(text, speed))),
             ("budget", margin(margins.budget)),
-            ("power bound", margin(margins.power)),
+            ("power bound", margin(margins.power).map(|text| marked(text, true))),
         ];
         known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
@@ -279,7 +327,8 @@ impl Best<'_> {
 pub(crate) fn why_not(outcome: &PlanOutcome) -> Option<Table> {
     let columns = vec![
         Column::text(""),
-        Column::text("Nearest"),
+        // It wraps, or the page had to be scrolled for the last column.
+        Column::prose("Nearest"),
         Column::number("IOPS"),
         Column::number("p99 ms"),
         Column::prose("Why not"),
@@ -317,7 +366,7 @@ pub(crate) fn why_not_words(outcome: &PlanOutcome) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Estimated, Estimates};
+    use super::{Estimated, Estimates, Margins};
 
     #[test]
     fn the_mark_stands_at_what_rests_on_estimates() {
@@ -326,9 +375,19 @@ mod tests {
             let Estimated { speed, loss, life } = Estimated::of(&[part]);
             (speed, loss, life)
         };
-        assert_eq!(told("flash.program"), (true, false, false));
+        assert_eq!(told("flash.program"), (true, true, true), "both are worked out from what is simulated");
         assert_eq!(told("reliability.sheet_afr_pct"), (false, true, false));
         assert_eq!(told("reliability.rated_writes"), (false, false, true));
         assert_eq!(told("sheet.random_read"), (false, false, false));
+    }
+
+    /// 15 % more space than was needed had the mark of the rates.
+    #[test]
+    fn an_exact_margin_has_no_mark() {
+        let estimated = Estimated { speed: true, loss: true, life: true };
+        let of = |usable, throughput| {
+            estimated.least_margin(&Margins { usable, throughput: Some(throughput), ..Margins::default() })
+        };
+        assert_eq!([of(0.15, 0.4), of(0.4, 0.15)], ["15.0", "~15.0"]);
     }
 }

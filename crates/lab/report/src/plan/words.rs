@@ -1,7 +1,7 @@
 //! Needs, what was considered and left out, and which needs must give, in words.
 
 use raidlab_advisor::Bound;
-use raidlab_advisor::plan::{Need, OwnNeeds, Rejection, Relaxation};
+use raidlab_advisor::plan::{Need, Needs, OwnNeeds, Rejection, Relaxation};
 use raidlab_hardware::DriveHistory;
 use raidlab_planning::{
     Application, PlanOrder, PlanOutcome, Planned, Prices, SearchEnd, SimulatedArray, default_history,
@@ -37,7 +37,7 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
     let of_each = if order.applications.len() > 1 { " of each application" } else { "" };
     let of_load = |app: &Application| format!("{} ({})", app.workload.name(), app.workload.accesses());
     let loads: Vec<String> = order.applications.iter().map(of_load).collect();
-    let usable = format!("{} TB usable for {}", terabytes(needs.usable), loads.join(" and "));
+    let usable = format!("{} for {}", usable(needs), loads.join(" and "));
     let mut parts = vec![usable, failures];
     parts.extend(needs.iops.map(|iops| format!("{} requests/s{of_each}", rate(iops))));
     parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
@@ -69,6 +69,15 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
         text += "; no throughput is needed, so the cheapest is the best (--goal fastest: the fastest)";
     }
     text
+}
+
+/// The capacity, and what it grew from.
+fn usable(needs: &Needs) -> String {
+    let grown = needs.growth.map(|growth| {
+        let today = terabytes(ByteCount((needs.usable.0 as f64 / growth.times()).round() as u64));
+        format!(" ({today} TB today, {} % more each year for {} years)", growth.pct_per_year, growth.years)
+    });
+    format!("{} TB usable{}", terabytes(needs.usable), grown.unwrap_or_default())
 }
 
 /// As it was asked for, to a gigabyte; of what is more than a thousand terabytes, whole ones.
@@ -133,7 +142,7 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     let mut efficient: Vec<_> = efficient.filter_map(|point| Some((point.effort?, point.index))).collect();
     efficient.sort_by(|a, b| a.0.total_cmp(&b.0));
     if !efficient.is_empty() {
-        lines.push(format!("Faster than anything of less {effort} (the Pareto front):"));
+        lines.push(front_of(outcome));
     }
     for (value, index) in efficient {
         let SimulatedArray { label, settings_label, .. } = &outcome.others[index];
@@ -141,6 +150,15 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     }
     lines.extend(with_faults(outcome));
     lines
+}
+
+/// What the list of arrays below it is.
+fn front_of(outcome: &PlanOutcome) -> String {
+    format!(
+        "Of the {} that were simulated, faster than any of less {} (the Pareto front):",
+        counted(outcome.others.len() as u64, "array"),
+        outcome.effort()
+    )
 }
 
 /// How arrays are compared by what they cost, where that is not known of all.
@@ -227,7 +245,7 @@ pub(super) fn md_settings(first: &Planned) -> Vec<String> {
         lines.push(format!("Its stripe cache takes {memory} of memory."));
     }
     if let Some(defaults) = &md.defaults {
-        let rates: Vec<String> = defaults.performance.iter().map(|it| format!("{:.0}", it.iops)).collect();
+        let rates: Vec<String> = defaults.performance.iter().map(|it| three_digits(it.iops)).collect();
         let needs = match (defaults.keeps_needs, defaults.members) {
             (true, _) => "which keeps the needs".to_owned(),
             (false, Some(members)) => {
@@ -357,7 +375,7 @@ fn whole_seconds(secs: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidlab_advisor::plan::{Goal, Needs};
+    use raidlab_advisor::plan::{Goal, Growth};
     use raidlab_planning::PartPrice;
 
     fn outcome(end: SearchEnd, count: u64) -> PlanOutcome {
@@ -399,6 +417,27 @@ mod tests {
         let of = |given| prices(&outcome(SearchEnd::Proven, 1), given).expect("no array has a price");
         assert!(of(&some).starts_with("No array has a price"), "{}", of(&some));
         assert!(of(&Prices::default()).starts_with("No prices were given"));
+    }
+
+    /// "34.56 TB usable" was needed by who had asked for 20 TB.
+    #[test]
+    fn what_data_grow_from_is_told() {
+        let growth = Growth { pct_per_year: 20.0, years: 3.0 };
+        let needs = Needs { usable: ByteCount(34_560_000_000_000), growth: Some(growth), ..Needs::default() };
+        assert_eq!(usable(&needs), "34.56 TB usable (20 TB today, 20 % more each year for 3 years)");
+        assert_eq!(usable(&Needs { growth: None, ..needs }), "34.56 TB usable");
+    }
+
+    /// "Faster than anything of less assumed cost" was told of sixteen among thousands.
+    #[test]
+    fn the_front_is_of_what_was_simulated() {
+        let mut one = outcome(SearchEnd::Time, 9);
+        assert_eq!(
+            front_of(&one),
+            "Of the 0 arrays that were simulated, faster than any of less assumed cost (the Pareto front):"
+        );
+        one.has_prices = true;
+        assert!(front_of(&one).contains("less cost"));
     }
 
     /// "1 geometries were not simulated" was told.

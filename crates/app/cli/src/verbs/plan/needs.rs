@@ -4,7 +4,7 @@ use super::{Args, Asked, history};
 use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
 use raidlab::nearest;
-use raidlab_advisor::plan::{Goal, Needs, OwnNeeds};
+use raidlab_advisor::plan::{Goal, Growth, Needs, OwnNeeds};
 use raidlab_advisor::{Bound, BoundError};
 use raidlab_planning::{Application, WARRANTY_YEARS};
 use raidlab_units::ByteCount;
@@ -84,10 +84,12 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     for (app, past) in &asked.past {
         past.need(args.years, &mut own[*app]);
     }
+    let growth =
+        args.growth.map(|pct_per_year| Growth { pct_per_year, years: args.years.unwrap_or(WARRANTY_YEARS) });
     let mut whole = None;
     share(&args.usable, "--usable", &asked.applications, |app, size| match app {
-        Some(app) => own[app].usable = Some(grown(size, args.growth, args.years)),
-        None => whole = Some(grown(size, args.growth, args.years)),
+        Some(app) => own[app].usable = Some(grown(size, growth)),
+        None => whole = Some(grown(size, growth)),
     })?;
     let with_parts = own.iter().filter(|own| own.usable.is_some()).count();
     let usable = match (whole, with_parts) {
@@ -123,6 +125,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
     let has_own = own.iter().any(|own| *own != OwnNeeds::default());
     Ok(Needs {
         usable,
+        growth,
         survive: args.survive,
         iops,
         bytes_per_sec,
@@ -167,10 +170,9 @@ fn with_stated(
     (iops, bytes_per_sec)
 }
 
-/// What `usable` has become after `years`, with so many percent more each year.
-fn grown(usable: ByteCount, growth: Option<f64>, years: Option<f64>) -> ByteCount {
-    let Some(growth) = growth else { return usable };
-    ByteCount((usable.0 as f64 * (1.0 + growth / 100.0).powf(years.unwrap_or(WARRANTY_YEARS))) as u64)
+/// What `usable` becomes.
+fn grown(usable: ByteCount, growth: Option<Growth>) -> ByteCount {
+    growth.map_or(usable, |growth| ByteCount((usable.0 as f64 * growth.times()).round() as u64))
 }
 
 #[cfg(test)]
@@ -244,7 +246,11 @@ mod tests {
 
     #[test]
     fn data_grow_over_the_years() {
-        let of = |growth, years| grown(ByteCount(1_000_000_000_000), growth, years).0 / 1_000_000_000;
+        let of = |growth: Option<f64>, years: Option<f64>| {
+            let growth = growth.map(|pct| format!(" --growth {pct}")).unwrap_or_default();
+            let years = years.map(|years| format!(" --years {years}")).unwrap_or_default();
+            needs_of(&format!("plan --app md1200-oltp --usable 1TB{growth}{years}")).usable.0 / 1_000_000_000
+        };
         assert_eq!(of(None, Some(5.0)), 1_000);
         assert_eq!(of(Some(20.0), Some(5.0)), 2_488);
         assert_eq!(of(Some(20.0), None), 2_488, "five years where nobody says");

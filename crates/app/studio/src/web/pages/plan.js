@@ -6,7 +6,7 @@ import { jobCard, result } from "../jobs.js";
 
 const NUMBERS = ["survive", "iops", "mean_iops", "years", "growth", "keep_degraded", "loss_per_year", "slots", "rack_units", "power", "budget", "simulations", "top"];
 
-const SHOWN_FOR = { best: "best", level: "best of another level", drives: "best of other drives", controller: "best of another controller", cheapest: "takes least", space: "most space", fastest: "fastest", tail: "shortest tail", safest: "least loss", longest: "longest life", power: "least power", next: "next" };
+const SHOWN_FOR = { best: "best", nearest: "nearest", level: "best of another level", drives: "best of other drives", controller: "best of another controller", cheapest: "takes least", space: "most space", fastest: "fastest", tail: "shortest tail", safest: "least loss", longest: "longest life", power: "least power", next: "next" };
 
 export async function show() {
   const [{ workloads }, { entries }, { jobs }] = await Promise.all([get("/api/workloads"), get("/api/catalogue"), get("/api/jobs")]);
