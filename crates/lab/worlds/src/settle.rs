@@ -115,7 +115,6 @@ pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option
     };
     if spec.trace.is_some()
         || spec.has_actors()
-        || !is_spread
         || has_rate(&spec.pacing)
         || spec.parts.iter().any(|part| has_rate(&part.pacing))
     {
@@ -135,6 +134,9 @@ pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option
     if count == 0.0 {
         let whole = RestingWrites { extent: ByteCount(u64::MAX), span, share_pct: 100 };
         return only_writes.then_some(whole);
+    }
+    if !is_spread {
+        return None;
     }
     let extent = ByteCount((random / count) as u64).min(array.config.strip_size);
     Some(RestingWrites { extent, span, share_pct: (100.0 * random / written) as u8 })

@@ -284,14 +284,14 @@ fn plans_and_simulations_tell_that_their_drives_differ() {
     let bench = Bench::new();
     let drive = "samsung-pm9a3-7680";
     let plan =
-        ["plan", "--app", "storagebench-backup", "--usable", "5TB", "--simulations", "1", "--top", "1"];
+        ["plan", "--app", "storagebench-restore", "--usable", "5TB", "--simulations", "1", "--top", "1"];
     let parts = ["--drives", drive, "--controllers", "linux-md-nvme", "--study", "study.toml"];
     let planned = bench.run(&[&plan[..], &parts].concat());
     planned.says(&["sequential", "since all writes are sequential ('simulate' takes drives", "random:3)"]);
     assert!(bench.read("study.toml").contains("condition = \"sequential\""), "{}", bench.read("study.toml"));
     let array =
         ["simulate", "--level", "0", "--members", "2", "--drive", drive, "--controller", "linux-md-nvme"];
-    let load = ["--workload", "storagebench-backup", "--ramp", "0s", "--run", "20ms", "--bottleneck", "off"];
+    let load = ["--workload", "storagebench-restore", "--ramp", "0s", "--run", "20ms", "--bottleneck", "off"];
     let simulated = bench.done(&[&array[..], &load].concat());
     holds(&simulated.stderr, &["--condition sequential is what such writes lead to, and what 'plan' takes"]);
 }

@@ -121,7 +121,7 @@ fn a_rebuild_takes_as_long_as_risk_says_whatever_the_load() {
         (("linux-md-sas", "jbod-12-lff-12g", "wd-hc570-22000"), 2.1),
         (("perc-h755", "", "seagate-exos-x18-18000"), 2.4),
         (("linux-md-nvme", "backplane-24-nvme", "samsung-pm9a3-7680"), 2.1),
-        (("megaraid-9670w-16i", "", "samsung-pm9a3-7680"), 1.6),
+        (("megaraid-9670w-16i", "", "samsung-pm9a3-7680"), 1.8),
     ];
     for (parts, most) in rows {
         let drive = super::CATALOG.drive(parts.2).expect("it is there");
