@@ -57,7 +57,9 @@ pub(super) fn at_the_end(bench: &Bench<'_>, judged: &Judged) -> Vec<String> {
     let (order, needs) = (bench.order, &bench.order.needs);
     let capacity = bench.parts.drives[usize::from(judged.geometry.drive)].capacity.0 as f64;
     let used = (needs.usable.0 as f64 / (capacity * drives)).min(1.0);
-    let rate_at = |share: f64| sheet.outer_rate.0 - (sheet.outer_rate.0 - sheet.inner_rate.0) * share;
+    // Tracks hold less in even steps: the square of the rate falls evenly with what lies before.
+    let (outer, inner) = (sheet.outer_rate.0.powi(2), sheet.inner_rate.0.powi(2));
+    let rate_at = |share: f64| (outer - (outer - inner) * share).sqrt();
     let of_app = |(app, found): (usize, &Performance)| {
         let is_bound = found.bytes_per_sec >= BOUND_BY_MEDIA * rate_at(used / 2.0) * drives;
         if !is_bound || !is_in_sequence(&order.applications[app].workload.spec.lines) {
