@@ -287,7 +287,10 @@ fn plans_and_simulations_tell_that_their_drives_differ() {
         ["plan", "--app", "storagebench-restore", "--usable", "5TB", "--simulations", "1", "--top", "1"];
     let parts = ["--drives", drive, "--controllers", "linux-md-nvme", "--study", "study.toml"];
     let planned = bench.run(&[&plan[..], &parts].concat());
-    planned.says(&["sequential, 100 % full", "('simulate' takes drives of which nobody says it to be random:3)"]);
+    planned.says(&[
+        "sequential, 100 % full",
+        "('simulate' takes drives of which nobody says it to be random:3)",
+    ]);
     assert!(bench.read("study.toml").contains("condition = \"sequential\""), "{}", bench.read("study.toml"));
     let array =
         ["simulate", "--level", "0", "--members", "2", "--drive", drive, "--controller", "linux-md-nvme"];
