@@ -222,6 +222,7 @@ impl WriteCoalescing {
     }
 
     /// The next operation that is to be carried out now.
+    #[inline]
     pub(crate) fn next_due(&mut self, around: &mut Surroundings<'_>) -> Option<OpId> {
         while let Some(&id) = self.looking.get(self.looked_to) {
             self.looked_to += 1;
@@ -246,6 +247,7 @@ impl WriteCoalescing {
     }
 
     /// Decides whether an operation goes on collecting.
+    #[inline]
     fn is_due(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
         let op = around.stripes.op(id);
         let (is_whole, hold) = (op.is_whole(around.geometry), op.collecting().hold);
@@ -284,6 +286,7 @@ impl WriteCoalescing {
     }
 
     /// Takes in that an operation that writes through is carried out.
+    #[inline]
     pub(crate) fn start(&mut self, id: OpId, around: &mut Surroundings<'_>) {
         if !self.is_on {
             return;

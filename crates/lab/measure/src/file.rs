@@ -302,9 +302,10 @@ impl FileBench {
     fn set_parts(&self, result: &mut RunResult, load: &Load, outcome: &LoadOutcome) {
         let (targets, workers) = (self.targets.len() as u32, self.options.workers.get());
         if targets > 1 || workers > 1 {
-            let facts = LoadFacts { targets, workers, iodepth_per_target: load.iodepth };
-            result.iodepth = u32::try_from(facts.iodepth_total()).unwrap_or(u32::MAX);
-            result.load = Some(facts);
+            let per_target = load.workload.spec.iodepth_of_workers(load.iodepth, workers);
+            result.iodepth = per_target.saturating_mul(targets);
+            let iodepth_per_target = per_target.div_ceil(workers);
+            result.load = Some(LoadFacts { targets, workers, iodepth_per_target });
         }
         if targets > 1 {
             let each = self.targets.iter().zip(&outcome.targets);

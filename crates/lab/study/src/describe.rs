@@ -120,6 +120,8 @@ fn is_wide_mirror(config: &ArrayConfig) -> bool {
 fn measure_paragraph(section: &MeasureSection) -> String {
     let what = if section.is_there {
         section.path.display().to_string()
+    } else if section.load.accelerators_alone().is_some() {
+        format!("through sample files of {} together in {}", section.size, section.path.display())
     } else {
         format!("through a test file of {} at {}", section.size, section.path.display())
     };

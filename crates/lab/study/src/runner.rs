@@ -26,7 +26,7 @@ use raidlab_measure::{ScratchError, ScratchFolders};
 use raidlab_raid::LevelVariant;
 use raidlab_store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::RunResult;
+use raidlab_workload::{Accelerator, RunResult};
 use raidlab_worlds::Load;
 use raidlab_worlds::settled_or_cancelled;
 use raidlab_worlds::simulated::{SimulatedError, run_simulated};
@@ -346,10 +346,14 @@ impl Runner<'_> {
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-        let opened = if section.is_there {
-            open_what_is_there(section, self.cancel)
-        } else {
-            FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare)
+        let in_folder = section.path.is_dir() || !section.is_there && !section.path.exists();
+        let opened = match section.load.accelerators_alone().filter(|_| in_folder) {
+            Some(it) => {
+                self.scratch.make(&section.path)?;
+                open_samples(section, it, self.cancel, &mut prepare)
+            }
+            None if section.is_there => open_what_is_there(section, self.cancel),
+            None => FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare),
         };
         let mut bench = match opened {
             Err(error) if error.is_cancelled() => return Ok(Flow::Cancelled),
@@ -577,6 +581,24 @@ impl RoundsOfArrays {
 fn folders_of(section: &ArraySection, array: &SoftwareArray) -> Vec<PathBuf> {
     let name = format!("raid-{}", array.config.level.to_string().replace([':', '/'], "-"));
     section.directories.iter().map(|folder| folder.join(&name)).collect()
+}
+
+/// Opens the sample files that accelerators read in a folder, laid out first where the section says their size.
+fn open_samples(
+    section: &MeasureSection,
+    it: &Accelerator,
+    cancel: &AtomicBool,
+    prepare: &mut dyn FnMut(ByteCount, ByteCount),
+) -> Result<FileBench, FileError> {
+    let options = TargetOptions {
+        lay_out: (!section.is_there).then_some(section.size),
+        direct: section.direct,
+        may_write: false,
+        destroy_data: None,
+    };
+    let names = std::slice::from_ref(&section.path);
+    let mut tell = |_: &Path, written, total| prepare(written, total);
+    FileBench::open_samples(names, it, &options, LoadOptions::default(), cancel, &mut tell)
 }
 
 /// Opens storage that is not raidlab's; it is written to where the load writes, and its data is named as lost.

@@ -83,6 +83,9 @@ pub struct Feeding {
     pub busiest: Option<String>,
     /// The checkpoint, if one was asked for.
     pub checkpoint: Option<CheckpointFacts>,
+    /// The busiest part while it was written, where the world tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_busiest: Option<String>,
 }
 
 /// How many accelerators of each workload the storage of each of `runs` feeds, in the order in which they were first run. Of several runs of
@@ -114,6 +117,7 @@ pub fn feedings(runs: &[RunResult]) -> Vec<Feeding> {
             is_limit: missed.is_some(),
             busiest: missed.and_then(|(_, (run, _))| busiest(run)),
             checkpoint: saved.and_then(|run| run.checkpoint().copied()),
+            checkpoint_busiest: saved.and_then(busiest),
             points: by_count.values().map(|(_, facts)| FedPoint::of(facts)).collect(),
         }
     };
@@ -156,19 +160,21 @@ impl Feeding {
             let digits = if (missed.au_pct - au_goal_pct).abs() < 0.1 { 2 } else { 1 };
             told.push(format!("with {} AU is {:.digits$} %{busiest}", missed.accelerators, missed.au_pct));
         }
-        told.extend(self.checkpoint.as_ref().map(checkpoint_sentence));
+        let of_checkpoint = |it| checkpoint_sentence(it, self.checkpoint_busiest.as_deref());
+        told.extend(self.checkpoint.as_ref().map(of_checkpoint));
         told
     }
 }
 
-fn checkpoint_sentence(it: &CheckpointFacts) -> String {
+fn checkpoint_sentence(it: &CheckpointFacts, busiest: Option<&str>) -> String {
     let pause = it
         .pause_ns_mean
         .map_or_else(|| "an unknown time".to_owned(), |ns| NanoSpan(ns.round() as u64).to_string());
     let share = it.share_pct.map_or_else(String::new, |pct| format!(": {pct:.2} % of the time"));
     let how = if it.is_by_rate { ", worked out from its rate as it did not end in the window" } else { "" };
+    let busiest = busiest.map_or_else(String::new, |part| format!("; bottleneck: {part}"));
     format!(
-        "a checkpoint of {} holds training up for {pause}{how}, at {}{share}",
+        "a checkpoint of {} holds training up for {pause}{how}, at {}{share}{busiest}",
         ByteCount(it.bytes).plain(),
         it.bytes_per_sec
     )
@@ -202,7 +208,8 @@ pub fn feed<E>(
         found = look(count)?;
     }
     if let (Some(found), Some(checkpoint)) = (&mut found, order.checkpoint) {
-        found.checkpoint = run(&saving(like, found.most.unwrap_or(1), checkpoint))?.checkpoint().copied();
+        let saved = run(&saving(like, found.most.unwrap_or(1), checkpoint))?;
+        (found.checkpoint, found.checkpoint_busiest) = (saved.checkpoint().copied(), busiest(&saved));
     }
     Ok(found)
 }

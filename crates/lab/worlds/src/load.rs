@@ -5,8 +5,8 @@ use crate::text_file::{TextFileError, read_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_workload::{
-    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, OfferedLoad, Pacing, SpecError, Workload,
-    builtin_workload,
+    Accelerator, AccessLine, AccessSpec, DriverConfig, LookupError, Metric, OfferedLoad, Pacing, SpecError,
+    Workload, builtin_workload,
 };
 use serde::{Serialize, Serializer};
 use std::path::Path;
@@ -176,6 +176,9 @@ impl Load {
             (Some(count), ..) => count.to_string(),
             (None, Pacing::Open(arrivals), _) => format!("{} requests/s", arrivals.rate.per_second()),
             (None, Pacing::Closed(_), 0 | 1) => format!("iodepth {}", spec.iodepth(self.iodepth)),
+            (None, Pacing::Closed(_), n) if spec.has_own_iodepth() => {
+                format!("iodepth {} of {n} workers together", spec.iodepth(self.iodepth))
+            }
             (None, Pacing::Closed(_), n) => {
                 format!("iodepth {} of each of {n} workers", spec.iodepth(self.iodepth))
             }
@@ -213,6 +216,12 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// The accelerators of a plan that has nothing else: they read sample files where they can.
+    pub fn accelerators_alone(&self) -> Option<&Accelerator> {
+        let [workload] = &self.workloads[..] else { return None };
+        accelerator(&workload.spec).filter(|_| workload.spec.parts.len() == 1)
+    }
+
     /// Number of loads.
     pub fn run_count(&self) -> u64 {
         let depths: usize = self.workloads.iter().map(|workload| self.iodepths_of(workload).len()).sum();

@@ -256,27 +256,34 @@ impl Order<'_> {
     /// Does a job. Returns nothing if another thread failed to be ready.
     fn run(&self, number: usize, job: &Job) -> Result<Option<JobOutcome>, LoadError> {
         let targets: Vec<&Target> = job.targets.iter().map(|index| self.targets[*index].0).collect();
-        let iodepth = self.spec.iodepth(self.targets[job.targets[0]].1.iodepth);
+        let drivers = self.pin(number).and_then(|()| self.drivers(job));
+        // Workers share the numbers that a workload has of its own.
+        let iodepth = drivers.iter().flatten().map(Driver::iodepth).max().unwrap_or(1);
         let table = SlotTable::new(targets.len() as u32, iodepth);
         let memory = || self.memory(job, table);
         match job.engine {
-            EngineKind::Null => self.run_on(number, job, table, || Ok(NullEngine::new(table))),
-            EngineKind::Uring => self.run_on(number, job, table, || {
+            EngineKind::Null => self.run_on(number, job, (drivers, table), || Ok(NullEngine::new(table))),
+            EngineKind::Uring => self.run_on(number, job, (drivers, table), || {
                 UringEngine::new(&targets, table, self.uring_options(), memory()?)
             }),
-            EngineKind::Nbd => self.run_on(number, job, table, || NbdEngine::new(&targets, table, memory()?)),
-            EngineKind::Nfs => self.run_on(number, job, table, || NfsEngine::new(&targets, table, memory()?)),
+            EngineKind::Nbd => {
+                self.run_on(number, job, (drivers, table), || NbdEngine::new(&targets, table, memory()?))
+            }
+            EngineKind::Nfs => {
+                self.run_on(number, job, (drivers, table), || NfsEngine::new(&targets, table, memory()?))
+            }
             EngineKind::Xrootd => {
-                self.run_on(number, job, table, || XrootdEngine::new(&targets, table, memory()?))
+                self.run_on(number, job, (drivers, table), || XrootdEngine::new(&targets, table, memory()?))
             }
             EngineKind::Files => {
-                self.run_on(number, job, table, || FilesEngine::new(&targets, table, memory()?))
+                self.run_on(number, job, (drivers, table), || FilesEngine::new(&targets, table, memory()?))
             }
-            EngineKind::Mapped => {
-                self.run_on(number, job, table, || MappedEngine::new(targets[0], iodepth, memory()?))
-            }
+            EngineKind::Mapped => self
+                .run_on(number, job, (drivers, table), || MappedEngine::new(targets[0], iodepth, memory()?)),
             kind @ (EngineKind::Sync | EngineKind::Buffered) => {
-                self.run_on(number, job, table, || SyncEngine::new(targets[0], kind, iodepth, memory()?))
+                self.run_on(number, job, (drivers, table), || {
+                    SyncEngine::new(targets[0], kind, iodepth, memory()?)
+                })
             }
         }
     }
@@ -332,10 +339,10 @@ impl Order<'_> {
         &self,
         number: usize,
         job: &Job,
-        table: SlotTable,
+        (drivers, table): (Result<Vec<Driver>, LoadError>, SlotTable),
         engine: impl FnOnce() -> Result<E, LoadError>,
     ) -> Result<Option<JobOutcome>, LoadError> {
-        let ready = self.pin(number).and_then(|()| Ok((self.drivers(job)?, engine()?)));
+        let ready = drivers.and_then(|drivers| Ok((drivers, engine()?)));
         self.is_off.fetch_or(ready.is_err(), Ordering::Relaxed);
         self.gate.wait();
         self.gate.wait();

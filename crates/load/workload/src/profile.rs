@@ -48,6 +48,9 @@ const TIMES: [&str; 16] = [
     "steps",
 ];
 
+/// Tables of a part, which stand nowhere else.
+const OF_PARTS: [&str; 6] = ["accelerator", "checkpoint", "log", "compaction", "cache", "phase"];
+
 /// Version of the form of workload files.
 const SCHEMA: u32 = 1;
 
@@ -109,7 +112,15 @@ impl Workload {
     /// # Errors
     /// [`TomlFileError`] says what is wrong and where.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, TomlFileError> {
-        let parsed: WorkloadFile = toml_file::parse(file, text, SCHEMA)?;
+        let parsed: WorkloadFile = toml_file::parse(file, text, SCHEMA).map_err(|mut error| {
+            if let TomlFileError::UnknownKey { key, nearest, known, .. } = &mut error
+                && OF_PARTS.contains(&key.as_str())
+                && known.iter().any(|known| known == "part")
+            {
+                *nearest = Some(format!("part.{key}"));
+            }
+            error
+        })?;
         toml_file::check_times(file, text, &TIMES)?;
         parsed.workload().map_err(|message| TomlFileError::Invalid {
             file: file.into(),

@@ -241,6 +241,12 @@ impl AccessSpec {
         each.fold(0, u32::saturating_add)
     }
 
+    /// Requests in flight at most where each of `workers` is asked for `run` of them: they share its own numbers.
+    pub fn iodepth_of_workers(&self, run: u32, workers: u32) -> u32 {
+        let loops = self.iodepth(2).saturating_sub(self.iodepth(1));
+        self.iodepth(run).saturating_add(loops.saturating_mul(run).saturating_mul(workers.saturating_sub(1)))
+    }
+
     /// Whether the number in flight of a run makes no difference to it.
     pub fn has_own_iodepth(&self) -> bool {
         self.iodepth(1) == self.iodepth(2)

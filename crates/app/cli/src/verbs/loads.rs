@@ -17,7 +17,7 @@ use raidlab_report::StudyReport;
 use raidlab_study::describe;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{Actor, BoundFacts, Pacing, RequestRate, RunResult, derived_seed};
+use raidlab_workload::{Actor, BoundFacts, Pacing, RequestRate, RunResult, Workload, derived_seed};
 use raidlab_worlds::{
     Feeding, FeedingOrder, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
     RUN_TO_THE_END, SteadyRounds, accelerator, check_iodepths, default_iodepth, feed, find_load, sweep,
@@ -314,6 +314,16 @@ pub(crate) fn carry_out(
 ) -> Result<Conclusions, Failure> {
     let mut conclusions = Conclusions::default();
     let search = judge.search()?;
+    let is_uneven = |workload: &&Workload| workload.spec.is_uneven() && workload.spec.trace.is_none();
+    if let Some(workload) = plan.workloads.iter().find(is_uneven).filter(|_| judge.until.is_some()) {
+        let error = anyhow::anyhow!(
+            "the load of workload {} is uneven by itself (a rhythm, or a checkpoint now and then): no round is like the one before",
+            workload.name()
+        );
+        return Err(Failure::input(error)
+            .with_option("--until")
+            .with_hint("leave it out, and let --run hold several periods"));
+    }
     let loads: Vec<Load> = match search {
         // One search for each workload; the iodepth of this load is not used.
         Some(_) => LoadPlan { iodepths: vec![plan.iodepths[0]], ..plan.clone() }.loads(seed).collect(),

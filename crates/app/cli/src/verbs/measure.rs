@@ -322,22 +322,16 @@ const CHECKPOINT_MARGIN: u64 = 256 << 20;
 /// Who stops an opening, and who hears of it.
 type Watchers<'a> = (&'a mut Hosts, &'a AtomicBool, &'a mut Progress);
 
-/// The accelerators of a plan that has nothing else: they read sample files where they can.
-fn accelerators_alone(plan: &LoadPlan) -> Option<&Accelerator> {
-    let [workload] = &plan.workloads[..] else { return None };
-    accelerator(&workload.spec).filter(|_| workload.spec.parts.len() == 1)
-}
-
 /// The accelerators of a plan that read sample files: nothing but accelerators, on folders.
 fn samples_of<'a>(plan: &'a LoadPlan, targets: &[PathBuf]) -> Option<&'a Accelerator> {
-    accelerators_alone(plan).filter(|_| targets.iter().all(|target| target.is_dir()))
+    plan.accelerators_alone().filter(|_| targets.iter().all(|target| target.is_dir()))
 }
 
 /// Makes the folders that are meant by names of nothing that is there, where it may be laid out; those that were made.
 fn make_folders(args: &Args, plan: &LoadPlan, targets: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
     let is_folder = |target: &&PathBuf| {
         let is_named_so = target.as_os_str().as_encoded_bytes().ends_with(b"/");
-        is_path(target) && !target.exists() && (is_named_so || accelerators_alone(plan).is_some())
+        is_path(target) && !target.exists() && (is_named_so || plan.accelerators_alone().is_some())
     };
     let meant: Vec<PathBuf> =
         targets.iter().filter(|_| args.size.is_some()).filter(is_folder).cloned().collect();

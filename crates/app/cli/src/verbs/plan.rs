@@ -236,6 +236,12 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         seed: args.seed,
     };
     if args.arrays == 2 {
+        if args.app.accelerators.is_some() || args.checkpoint.is_some() {
+            let error = anyhow::anyhow!("accelerators and checkpoints are not run on two arrays");
+            return Err(Failure::input(error)
+                .with_option("--arrays")
+                .with_hint("leave out --arrays 2, or --accelerators and --checkpoint"));
+        }
         return place(args, &order, output, hosts);
     }
     let mut progress = Progress::start_on(hosts);
@@ -247,11 +253,14 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     progress.end();
     let mut fits = outcome.fits();
     if hosts.leads() {
-        let fed = accelerators::feed_best(args, &outcome, &order)?;
-        fits &= fed.as_ref().is_none_or(Fed::is_enough);
-        show(args, &outcome, &order, (fed.as_ref(), output))?;
+        let fed = accelerators::feed_best(args, &outcome, &order);
+        // The plan is shown and kept, whatever comes of accelerators.
+        let shown = fed.as_ref().ok().and_then(Option::as_ref);
+        fits &= shown.is_none_or(Fed::is_enough);
+        show(args, &outcome, &order, (shown, output))?;
         args.keep(&outcome, &order, started_at)?;
         history::tell_growth(&asked, args, &outcome);
+        fed?;
     }
     Ok(if fits { Exit::Done } else { Exit::BoundMissed })
 }

@@ -37,6 +37,7 @@ pub(super) async fn workloads() -> Response {
                 "title": workload.title,
                 "source": workload.source,
                 "writes": workload.spec.writes(),
+                "own_iodepth": workload.spec.has_own_iodepth(),
             })
         })
         .collect();

@@ -22,6 +22,7 @@ pub(super) struct PlanOrder {
     usable: String,
     survive: Option<u16>,
     iops: Option<u32>,
+    mib_per_sec: Option<u32>,
     mean_iops: Option<u32>,
     mean_response: Option<String>,
     bound: Option<String>,
@@ -81,6 +82,7 @@ pub(super) async fn plan(
         .option("--usable", Some(order.usable))
         .option("--survive", order.survive)
         .option("--iops", order.iops)
+        .option("--mib-per-sec", order.mib_per_sec)
         .option("--mean-iops", order.mean_iops)
         .option("--mean-response", order.mean_response)
         .option("--bound", order.bound)

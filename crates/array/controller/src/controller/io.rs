@@ -245,6 +245,7 @@ impl Controller {
     }
 
     /// Drops what is kept in memory of rows of a device, unless it is newer than what the members have.
+    #[inline(never)]
     fn forget_rows(&mut self, device: MemberIndex, lba: MemberLba, blocks: u64) {
         let Self { cache, stripes, geometry, metadata, .. } = self;
         if cache.is_empty() && !stripes.has_pages() {

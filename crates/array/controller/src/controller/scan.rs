@@ -25,6 +25,7 @@ impl Controller {
     }
 
     /// Begins the requests that came in a slice of the scan, when that is over.
+    #[inline(never)]
     fn let_host_in(&mut self) {
         while !self.scan.holds_host()
             && let Some(request) = self.start.next_waiting()

@@ -87,6 +87,7 @@ impl Controller {
         self.start.phase() != before
     }
 
+    #[inline(never)]
     fn move_start_on(&mut self) {
         loop {
             let is_held = |stripe: StripeIndex| self.stripe_locks.is_held(stripe.0);

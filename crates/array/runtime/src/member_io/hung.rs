@@ -85,8 +85,8 @@ impl Hung {
     }
 
     /// Takes in that an I/O that went on waiting has ended.
-    pub(super) const fn end_staying(&mut self) {
-        self.staying -= 1;
+    pub(super) fn end_staying(&mut self) {
+        self.staying = self.staying.checked_sub(1).expect("an I/O that goes on waiting was counted");
     }
 
     /// Takes in the end of an entry of an I/O that was given up.

@@ -269,7 +269,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
             (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
             (true, Some(load)) => {
                 let LoadFacts { workers, iodepth_per_target, .. } = load;
-                vec![workers.to_string(), iodepth_per_target.to_string(), load.iodepth_total().to_string()]
+                vec![workers.to_string(), iodepth_per_target.to_string(), run.iodepth.to_string()]
             }
         };
         row.extend([Column::Iops, Column::MbPerS, Column::LatMean].map(|column| column.digits(run)));
@@ -349,7 +349,7 @@ fn about_in(run: &RunResult, window: &str) -> String {
             "  {} x {} x iodepth {iodepth} = {} in flight\n",
             counted(targets, "target"),
             counted(workers, "worker"),
-            load.iodepth_total()
+            run.iodepth
         );
     }
     if let Some(facts) = &run.array {

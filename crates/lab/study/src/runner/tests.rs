@@ -88,6 +88,36 @@ fn a_small_study_runs_in_all_worlds_and_leaves_nothing_behind() {
     assert!(outcome.environment.filesystem.is_some());
 }
 
+/// Accelerators read files of samples in a folder of their own, as those of `measure` do.
+#[test]
+fn accelerators_read_sample_files_that_are_gone_afterwards() {
+    let folder = disk_folder();
+    let workload = "schema = 1\nname = 'train'\ntitle = 'Training'\nsource = 'made up'\nmetric = 'mb-per-s'\n\
+        [[part]]\nname = 'training'\n[part.accelerator]\nbatch = 1\ncompute = '1ms'\nsample_size = '64KiB'\n\
+        request_size = '64KiB'\n";
+    let file = folder.path().join("train.toml");
+    std::fs::write(&file, workload).unwrap();
+    let text = format!(
+        "schema = 1\ntitle = 'small'\nquestion = 'is it fed?'\nseed = 3\n\
+         [load]\nworkloads = ['{}']\nramp = '5ms'\nrun = '50ms'\n\
+         [[measure]]\npath = '{}/samples'\nsize = '1MiB'\ndirect = true\n",
+        file.display(),
+        folder.path().display()
+    );
+    let study = Study::parse("small.toml", &text, &Catalog::builtin()).unwrap();
+    let cancel = AtomicBool::new(false);
+    let mut watcher =
+        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
+    let mut store = Store::in_memory().unwrap();
+    let outcome =
+        run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel)
+            .unwrap();
+    let [result] = &outcome.results[..] else { panic!("{} runs", outcome.results.len()) };
+    assert_eq!(result.settings.get("sample files").map(String::as_str), Some("16"), "{:?}", result.settings);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [file]);
+}
+
 /// Rounds over everything real; writes settle, and reads are done once for both write policies.
 #[test]
 fn rounds_go_over_all_and_every_other_one_backwards() {

@@ -82,11 +82,17 @@ impl Extent {
         let block = u64::from(config.block_bytes);
         let start = start.next_multiple_of(block);
         let bytes = end.saturating_sub(start) / block * block;
-        let has = ByteCount(bytes);
-        if has < needs || bytes == 0 {
+        let extent = Self { start, bytes, block };
+        extent.check_holds(name, what, needs)?;
+        Ok(extent)
+    }
+
+    fn check_holds(&self, name: &str, what: &'static str, needs: ByteCount) -> Result<(), DriverError> {
+        let has = ByteCount(self.bytes);
+        if has < needs || self.bytes == 0 {
             return Err(DriverError::TooLarge { spec: name.into(), what, needs, has });
         }
-        Ok(Self { start, bytes, block })
+        Ok(())
     }
 
     fn whole_blocks(&self, bytes: u64) -> u64 {
@@ -184,11 +190,17 @@ impl ActorState {
         places: &Places,
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
+        let (what, needs) = actor.room(config.block_bytes);
         let extent = match &config.files {
             Some(files) => {
                 Extent { start: 0, bytes: files.region().get(), block: u64::from(config.block_bytes) }
             }
-            None => Extent::new(name, places, config, actor.room(config.block_bytes))?,
+            None => Extent::new(name, places, config, (what, needs))?,
+        };
+        // Each worker has a log, or a merge, of its own: none writes where another does.
+        let own = || {
+            let own = extent.part(u64::from(config.worker.index), u64::from(config.worker.count));
+            own.check_holds(name, what, needs).map(|()| own)
         };
         Ok(match actor {
             Actor::Accelerator(it) => {
@@ -197,9 +209,9 @@ impl ActorState {
             Actor::Checkpoint(it) => {
                 Self::Checkpoint(Box::new(checkpoint::Saving::new(name, it, extent, config)?))
             }
-            Actor::Log(it) => Self::Log(Box::new(log::Logging::new(it, extent, config))),
+            Actor::Log(it) => Self::Log(Box::new(log::Logging::new(it, own()?, config))),
             Actor::Compaction(it) => {
-                Self::Compaction(Box::new(compaction::Merging::new(name, it, extent, config)?))
+                Self::Compaction(Box::new(compaction::Merging::new(name, it, own()?, config)?))
             }
             Actor::Cache(it) => {
                 Self::Cache(Box::new(cache::Caching::new(name, it, (extent, places), config)?))

@@ -108,6 +108,13 @@ impl Worker {
         let count = self.count as u64;
         total / count + ((self.index as u64) < total % count) as u64
     }
+
+    /// Returns what the workers before it have of `total`.
+    pub const fn share_before(self, total: u64) -> u64 {
+        let (index, count) = (self.index as u64, self.count as u64);
+        let rest = total % count;
+        total / count * index + if index < rest { index } else { rest }
+    }
 }
 
 /// Why a workload can't be driven.

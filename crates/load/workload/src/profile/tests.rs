@@ -223,6 +223,12 @@ fn mistakes_in_a_file_are_named() {
     for (text, expected) in table {
         assert_eq!(Workload::from_toml("mine.toml", &text).unwrap_err().to_string(), expected);
     }
+    let misplaced = Workload::from_toml("mine.toml", &format!("{head}[log]\nappend_size = '1KiB'\n"));
+    let said = misplaced.unwrap_err().to_string();
+    assert!(
+        said.starts_with("mine.toml:6: unknown key 'log': the nearest known is 'part.log' (known: "),
+        "{said}"
+    );
 }
 
 const HEAD: &str = "schema = 1\nname = 'mine'\ntitle = 'Mine'\nsource = 'here'\nmetric = 'iops'\n";
@@ -465,7 +471,13 @@ fn actors_that_make_no_sense_are_named() {
         ),
         (
             part("[part.compaction]\nruns = 2\nfollows = 'a'\n"),
-            "workload 'mine/a': follows must be the name of another part",
+            "workload 'mine/a': follows must be the name of another part, one that writes",
+        ),
+        (
+            part(
+                "[part.compaction]\nruns = 2\nfollows = 'b'\n[[part]]\nname = 'b'\n[[part.line]]\nsize = '4KiB'\nread_pct = 100\n",
+            ),
+            "workload 'mine/a': follows must be the name of another part, one that writes",
         ),
         (
             part(&format!("iodepth = 4\n{accelerator}")),

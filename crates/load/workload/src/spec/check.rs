@@ -2,6 +2,7 @@
 
 use super::{AccessLine, AccessSpec, MixPart};
 use crate::actor::{Actor, Phase};
+use crate::op::IoOp;
 use crate::pacing::{FlushRule, Pacing};
 use crate::places::Places;
 use crate::rhythm::Rhythm;
@@ -166,9 +167,13 @@ impl AccessSpec {
             return Some((LOOP_KEYS, "are those of lines: the actor has its own"));
         }
         let other = actor.other_part();
+        let writes = |other: &MixPart| match &other.actor {
+            Some(actor) => actor.ops().iter().any(IoOp::changes_data),
+            None => other.lines.iter().any(|line| line.read_pct < 100),
+        };
         let is_kind = |other: &MixPart, key| match key {
             "pauses" => matches!(other.actor, Some(Actor::Accelerator(_))),
-            _ => other.name != part.name,
+            _ => other.name != part.name && writes(other),
         };
         if let Some((key, name)) = other
             && !self.parts.iter().any(|other| other.name == name && is_kind(other, key))
@@ -176,7 +181,7 @@ impl AccessSpec {
             let problem = if key == "pauses" {
                 "must be the name of a part with accelerators"
             } else {
-                "must be the name of another part"
+                "must be the name of another part, one that writes"
             };
             return Some((key, problem));
         }

@@ -15,11 +15,11 @@ export async function show([kind]) {
   const add = (job) => list.prepend(jobCard(job, job.kind === "soak" ? soaking : measuring, job.kind === "measure" ? measured : undefined));
   jobs.filter((job) => ["measure", "soak"].includes(job.kind)).reverse().forEach(add);
   const target = { name: "target", label: "File", hint: "in the studio's folder", list: "files", value: EXAMPLE.target, required: true };
-  const measure = () => order({
+  const measure = () => ownDepth(workloads, order({
     path: () => "/api/measure", button: "Start the measurement", done: add,
-    fields: [target, { name: "workload", label: "Workload", options: workloads.map((one) => [one.name, `${one.title}${one.writes ? "" : " (reads only)"}`]), value: "storagebench-database" }, { name: "iodepth", label: "Requests in flight", hint: "8, or 1,8,64, or 1..64; empty for workloads with their own", value: "8" }, { name: "run", label: "For", hint: "measured window: 10s, 2m", value: "10s" }, { ...SIZE, value: EXAMPLE.size }, { name: "block_size", label: "Length of requests", hint: "instead of the workload's", placeholder: "4KiB" }, { name: "bound", label: "Bound", placeholder: "p99<=20ms" }, DESTROY, { name: "remove", type: "checkbox", label: "Remove the file afterwards if it was laid out" }],
+    fields: [target, { name: "workload", label: "Workload", options: workloads.map((one) => [one.name, `${one.title}${one.writes ? "" : " (reads only)"}`]), value: "storagebench-database" }, { name: "iodepth", label: "Requests in flight", hint: "8, or 1,8,64, or 1..64", value: "8" }, { name: "run", label: "For", hint: "measured window: 10s, 2m", value: "10s" }, { ...SIZE, value: EXAMPLE.size }, { name: "block_size", label: "Length of requests", hint: "instead of the workload's", placeholder: "4KiB" }, { name: "bound", label: "Bound", placeholder: "p99<=20ms" }, DESTROY, { name: "remove", type: "checkbox", label: "Remove the file afterwards if it was laid out" }],
     body: (values) => values,
-  });
+  }));
   const soak = () => order({
     path: () => "/api/soak", button: "Start the soak", done: add,
     fields: [target, { name: "time", label: "For", hint: "30s, 2h; without it until it is stopped", value: "30s" }, { name: "passes", label: "Passes at most", type: "number", min: "1" }, { ...SIZE, value: EXAMPLE.size }, { name: "rate", label: "At most, each second", placeholder: "100MiB" }, DESTROY, { name: "write", type: "checkbox", label: "Write stamped data first" }, { name: "rewrite", type: "checkbox", label: "Write anew after every pass" }],
@@ -33,6 +33,18 @@ export async function show([kind]) {
     card(null, h("div", { class: "row tabs" }, tab("", "Measure", !isSoak), tab("/soak", "Soak", isSoak)), h("p", { class: "soft small" }, isSoak ? "Reads the same data again and again and compares every bit." : "Puts a load on the file and measures what it serves, second by second."), isSoak ? soak() : measure()),
     h("div", { class: "row between" }, h("h2", {}, "Jobs"), dataLinks(["JSON", "/api/jobs"])), list,
   ];
+}
+
+/** A form whose requests in flight can be given only where the workload has no number of its own. */
+function ownDepth(workloads, form) {
+  const { workload, iodepth } = form.elements;
+  workload.addEventListener("change", () => {
+    const { own_iodepth: isOwn } = workloads.find((one) => one.name === workload.value) ?? {};
+    if (isOwn === iodepth.disabled) return;
+    [iodepth.disabled, iodepth.value, iodepth.placeholder] = [isOwn, isOwn ? "" : "8", isOwn ? "the workload's own" : ""];
+    form.preview();
+  });
+  return form;
 }
 
 /** Rates between ticks that are half a second apart or more, of one run after the other. */

@@ -4,7 +4,7 @@ import { tradeoff } from "../chart.js";
 import { bytes, card, dataLinks, h, head, number, order, pill, span, table } from "../ui.js";
 import { jobCard, result } from "../jobs.js";
 
-const NUMBERS = ["survive", "iops", "mean_iops", "years", "growth", "keep_degraded", "loss_per_year", "slots", "rack_units", "power", "budget", "simulations", "top"];
+const NUMBERS = ["survive", "iops", "mib_per_sec", "mean_iops", "years", "growth", "keep_degraded", "loss_per_year", "slots", "rack_units", "power", "budget", "simulations", "top"];
 
 const SHOWN_FOR = { best: "best", nearest: "nearest", level: "best of another level", drives: "best of other drives", controller: "best of another controller", cheapest: "takes least", space: "most space", fastest: "fastest", tail: "shortest tail", safest: "least loss", longest: "longest life", power: "least power", next: "next" };
 
@@ -26,7 +26,7 @@ export async function show() {
       { name: "app", label: "Application", options: workloads.map((one) => [one.name, one.title]), value: "storagebench-database" },
       { name: "usable", label: "Usable capacity", value: "20TB" }, { name: "growth", label: "Growth in a year, %", hint: "over the years below", type: "number", min: "1", max: "1000" },
       { name: "survive", label: "Survives", hint: "failed members, whichever they are", type: "number", min: "0", max: "4", value: "1" },
-      { name: "iops", label: "Requests per second", hint: "at least, at its peaks", type: "number", min: "1", value: "20000" }, { name: "bound", label: "Latency", hint: "a bound from above", placeholder: "p99<=2ms", value: "p99<=2ms" },
+      { name: "iops", label: "Requests per second", hint: "at least, at its peaks", type: "number", min: "1", value: "20000" }, { name: "mib_per_sec", label: "MiB per second", hint: "at least: backups, recorders, checkpoints", type: "number", min: "1" }, { name: "mean_response", label: "Mean latency", hint: "at most", placeholder: "500us" }, { name: "bound", label: "Latency", hint: "a bound from above", placeholder: "p99<=2ms", value: "p99<=2ms" },
       { name: "years", label: "Drives last, years", type: "number", min: "1", max: "50", value: "5" }, { name: "written_per_day", label: "Written in a day", hint: "by the host, on average", value: "2TB" }, { name: "mean_iops", label: "Requests per second on average", hint: "instead of what is written in a day", type: "number", min: "1" },
       { name: "keep_degraded", label: "Left with a drive missing, %", hint: "of the requests needed, and while rebuilding", type: "number", min: "1", max: "100" }, { name: "loss_per_year", label: "Data loss in a year, % at most", hint: "any data, be it a block; else 1", type: "number", min: "0.000001", max: "100", step: "any" }, { name: "goal", label: "The best is", options: [["", "the cheapest, where a rate is needed"], ["cheapest", "the cheapest"], ["fastest", "the fastest"]] },
       { name: "kinds", label: "Kinds of drives", options: [["", "any"], ["nvme", "NVMe"], ["sas-ssd", "SAS flash"], ["sata-ssd", "SATA flash"], ["hdd", "disks"], ["nvme,sas-ssd,sata-ssd", "any flash"]] }, { name: "levels", label: "Levels", hint: "5,6,10", placeholder: "any" },

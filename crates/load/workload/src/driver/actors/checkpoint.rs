@@ -58,15 +58,13 @@ impl Saving {
         extent: Extent,
         config: &DriverConfig,
     ) -> Result<Self, DriverError> {
-        let writers = config.worker.share_of(u64::from(it.writers)) as u32;
+        let all = u64::from(it.writers);
+        let before = config.worker.share_before(all);
+        let writers = config.worker.share_of(all) as u32;
         let it = Checkpoint { writers, ..it.clone() };
         extent.check_blocks(name, "request_size", it.request_bytes)?;
-        let writer = |index| Writer {
-            extent: extent.part(index, u64::from(writers.max(1))),
-            position: 0,
-            left: 0,
-            in_flight: 0,
-        };
+        let writer =
+            |index| Writer { extent: extent.part(before + index, all), position: 0, left: 0, in_flight: 0 };
         Ok(Self {
             writers: (0..u64::from(writers)).map(writer).collect(),
             step: Step::Rest(Nanos::ZERO),

@@ -8,6 +8,7 @@ use crate::result::{ActorFacts, Measurement, RunResult};
 use crate::spec::{AccessSpec, MixPart};
 use proptest::prelude::*;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use std::collections::BTreeSet;
 
 /// A target: bytes per second of its link, and what each request takes beside it.
 #[derive(Clone, Copy)]
@@ -42,7 +43,16 @@ fn drive(
         run,
         ..DriverConfig::default()
     };
-    let mut driver = Driver::new(spec, &config).unwrap();
+    drive_with(spec, link, &config)
+}
+
+/// The same with these settings.
+fn drive_with(
+    spec: &AccessSpec,
+    link: Link,
+    config: &DriverConfig,
+) -> (Measurement, Vec<(Nanos, IoOp, u64, u32)>) {
+    let mut driver = Driver::new(spec, config).unwrap();
     let (mut now, mut busy_until) = (Nanos::ZERO, 0.0f64);
     let mut under_way: Vec<(Nanos, u32)> = Vec::new();
     let mut issued = Vec::new();
@@ -306,6 +316,42 @@ fn workers_share_an_actor_and_their_counts_add_up() {
     let depths: Vec<u32> =
         (0..2).map(|worker| Driver::new(&spec, &config.for_worker(worker, 2)).unwrap().iodepth()).collect();
     assert_eq!(depths, [6, 4]);
+}
+
+/// No worker writes where another does, however many share an actor's writers or have a log each.
+#[test]
+fn workers_write_in_different_places() {
+    let part = |actor: &str| spec(&format!("[[part]]\nname = \"it\"\n{actor}\n"));
+    let checkpoint = "[part.checkpoint]\nwriters = 5\nwriter_size = \"3MiB\"\nrequest_size = \"64KiB\"";
+    let log = "[part.log]\nclients = 6\nappend_size = \"2KiB\"\nthink = \"0ms\"";
+    let compaction = "[part.compaction]\nruns = 2\nrequest_size = \"64KiB\"\niodepth = 6";
+    for actor in [checkpoint, log, compaction] {
+        for workers in 2..=3 {
+            let config = DriverConfig {
+                region: ByteCount::from_mib(64),
+                block_bytes: 4096,
+                iodepth: 4,
+                run: NanoSpan::from_millis(100),
+                ..DriverConfig::default()
+            };
+            let link = Link { bytes_per_sec: 1e9, lat_ns: 100_000 };
+            let written = |worker| {
+                let (_, issued) = drive_with(&part(actor), link, &config.for_worker(worker, workers));
+                let writes = issued.into_iter().filter(|io| io.1 == IoOp::Write);
+                writes
+                    .flat_map(|(_, _, offset, bytes)| (offset..offset + u64::from(bytes)).step_by(4096))
+                    .collect()
+            };
+            let each: Vec<BTreeSet<u64>> = (0..workers).map(written).collect();
+            let all: BTreeSet<u64> = each.iter().flatten().copied().collect();
+            assert!(each.iter().all(|blocks| !blocks.is_empty()), "{actor}");
+            assert_eq!(
+                all.len(),
+                each.iter().map(BTreeSet::len).sum::<usize>(),
+                "{actor}, {workers} workers"
+            );
+        }
+    }
 }
 
 /// What an actor works on fits where it lies, or the error says both lengths: it never begins again at its start instead.
