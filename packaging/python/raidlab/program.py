@@ -16,12 +16,14 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import either, flag, is_flag, of_type, refused, shown
+from .arguments import either, flag, of_type, refused, shown
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -106,6 +108,7 @@ NOT_ASKED = {
     "help": "docs/reference.md lists the options, and help(raidlab.{0}) says how they are written",
     "json": "an answer is a dictionary of all figures, without being asked",
     "report": "the answer has its report: {0}(...).save_html(path)",
+    "verbose": "what the program logs is not shown here; 'raidlab {0} --verbose' shows it",
     "version": "raidlab.__version__ has it",
 }
 """Options of the program that are no arguments here, and what to do instead."""
@@ -126,32 +129,81 @@ def _of_catalog(catalog: Catalog, folder: Path, executor: Optional[Executor]) ->
     return [*words, *(f"--set={entry}:{key}={value}" for entry, key, value in changes)]
 
 
-def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optional[Executor]) -> list[str]:
-    words: list[str] = []
-    for name, value in options.items():
+_OPTION = re.compile(r" {2,6}(?:-\w, )?--([a-z][a-z0-9-]*)(?: <([^>]*)>)?")
+_ALIASES = re.compile(r" +\[alias(?:es)?: (.*)\]")
+
+
+@lru_cache(maxsize=None)
+def _options_of(program: str, verb: str) -> dict[str, Optional[str]]:
+    """The arguments that are options of a verb, each with what it takes as its help has it; None for a switch, which takes nothing."""
+    told = subprocess.run([program, verb, "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=True).stdout
+    options: dict[str, Optional[str]] = {}
+    last: Optional[str] = None
+    for line in told.splitlines():
+        if found := _OPTION.match(line):
+            last = found[2]
+            options[_argument(found[1])] = last
+        elif found := _ALIASES.fullmatch(line):
+            options.update((_argument(name), last) for name in re.findall(r"--([a-z][a-z0-9-]*)", found[1]))
+    return options
+
+
+def _argument(option: str) -> str:
+    return option.replace("-", "_")
+
+
+def _check_names(verb: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+    """Refuses names that are no options of the verb, whatever their values."""
+    unknown = []
+    for name in names:
         if name in NOT_ASKED:
             raise RaidlabError(f"{verb}() has no argument {name}: {NOT_ASKED[name].format(verb)}")
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            unknown.append(name + (f" (did you mean {near[0]}?)" if near else ""))
+    if unknown:
+        has = ", ".join(sorted(known.keys() - NOT_ASKED))
+        raise RaidlabError(f"{verb}() has no argument {', '.join(unknown)}: it has {has}")
+
+
+def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optional[Executor]) -> list[str]:
+    known = _options_of(program(), verb)
+    _check_names(verb, options, known)
+    words: list[str] = []
+    for name, value in options.items():
         if isinstance(value, Catalog):
             words += _of_catalog(of_type(name, value, Catalog if name == "catalog" else (), "only catalog= takes one"), folder, executor)
             continue
-        option = "--" + name.replace("_", "-")
         if value is None:
             continue
-        if is_flag(value):
-            words += [option] if value else []
-            continue
-        is_one = isinstance(value, (str, bytes, os.PathLike, Mapping)) or not isinstance(value, Iterable)
-        words += (f"{option}={_word(name, one)}" for one in ([value] if is_one else value))
+        option = "--" + name.replace("_", "-")
+        takes = known[name]
+        if takes is None:
+            words += [option] if flag(name, value) else []
+        else:
+            words += (f"{option}={_word(name, one, takes)}" for one in _several(name, value, takes))
     return words
 
 
-def _word(name: str, value: Any) -> str:
+def _several(name: str, value: Any, takes: str) -> list[Any]:
+    """The values of an option, which is repeated for each."""
+    if isinstance(value, (str, bytes, os.PathLike, Mapping)) or not isinstance(value, Iterable):
+        return [value]
+    if isinstance(value, (set, frozenset)):
+        raise refused(name, value, "a set has no order: write a list")
+    values = list(value)
+    if not values:
+        raise refused(name, value, f"it is empty: name at least one ({takes}), or leave the argument out")
+    return values
+
+
+def _word(name: str, value: Any, takes: str) -> str:
     """A value as the program takes it."""
     if isinstance(value, (str, os.PathLike)):
         return str(os.fspath(value))
     found = either(value)
     if found is None:
-        raise refused(name, value, "it is text, a number, True or False, or a list of these")
+        raise refused(name, value, f"it is text or a number ({takes}), or a list of these")
     return str(found)
 
 
@@ -269,10 +321,10 @@ def _sentence(text: str, verb: str) -> str:
     if text.startswith("the following required arguments were not provided"):
         names = [_named(it) for it in text.splitlines()[1:]]
         return f"{verb}() needs {' and '.join(f'{name}=' for name in names)}"
-    if found := re.fullmatch(r"unexpected argument '--([a-z0-9_-]+)' found", text):
-        return f"{verb}() has no argument {found[1].replace('-', '_')}"
     if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)': (.*)", text):
         return f"{_named(found[2])}={shown(found[1])}: {_named(found[3])}"
+    if found := re.fullmatch(r"the argument '([^']*)' cannot be used multiple times", text):
+        return f"{_named(found[1])} takes one value, and no list"
     if text == "--help lists what can be given":
         return f"docs/reference.md lists the options of {verb}"
     return _named(text)
