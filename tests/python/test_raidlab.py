@@ -193,6 +193,20 @@ BAD = [
     (lambda: raidlab.plan(app="databse", usable="1TB"), "databse", "did you mean"),
     (lambda: raidlab.plan(app="database", usable="1 parsec"), "usable", "parsec"),
     (lambda: raidlab.reproduce("md1200-2012"), "md1200-2012", "md1200-2011"),
+    (lambda: raidlab.reproduce("--help"), "paper='--help'", "the name of a paper"),
+    (lambda: raidlab.reproduce("--x"), "paper='--x'", "the name of a paper"),
+    (lambda: raidlab.reproduce(""), "paper='': there", "no paper ''"),
+    (lambda: raidlab.fit("--help"), "paper='--help'", "the name of a paper"),
+    (lambda: raidlab.compare("--help", "x"), "runs='--help'", "'study:2'"),
+    (lambda: raidlab.compare(1, -1), "runs=-1", "'study:2'"),
+    (lambda: raidlab.compare(1, None), "runs=None", "'study:2'"),
+    (lambda: raidlab.compare(1, "x"), "runs='x'", "as raidlab.Store(path).runs().to_pandas() lists them"),
+    (lambda: raidlab.compare(1, 2, db="missing.sqlite"), "db='missing.sqlite'", "raidlab.plan(..., db=...) makes one"),
+    (lambda: raidlab.plan(app="database", usable="1TB", drives="1", threads=1), "drives='1': there is no drive", "raidlab.Catalog()"),
+    (lambda: raidlab.plan(app="database", usable="1TB", kinds="x"), "kinds='x': it is one of", "nvme, sas-ssd"),
+    (lambda: raidlab.plan(app="database", usable="1TB", kinds=""), "kinds='': it is one of", "nvme, sas-ssd"),
+    (lambda: raidlab.plan(app="database", usable="1TB", bound="--x"), "bound='--x': '--x'", "write a bound"),
+    (lambda: raidlab.risk("6", 12, drive="st3600057ss", catalog=-1), "catalog=-1", "No such file"),
 ]
 
 
@@ -202,6 +216,20 @@ def test_bad_input_is_named_with_what_is_allowed(call, named, allowed):
         call()
     assert named in str(raised.value)
     assert allowed in str(raised.value)
+
+
+LONG = "x" * 5000
+LONG_VALUES = [
+    lambda: raidlab.plan(app="database", usable="1TB", controllers=LONG),
+    lambda: raidlab.risk(LONG, 12),
+]
+
+
+@pytest.mark.parametrize("call", LONG_VALUES)
+def test_of_a_long_value_the_beginning_is_shown(call):
+    with pytest.raises(raidlab.RaidlabError, match="x{199,200}\\.\\.\\.") as raised:
+        call()
+    assert "x" * 201 not in str(raised.value)
 
 
 def test_ctrl_c_is_answered_before_the_run_ends():

@@ -119,6 +119,32 @@ def path(name: str, value: Any) -> str:
     return str(os.fspath(value))
 
 
+def selector(name: str, value: Any) -> str:
+    """What names runs of a results file."""
+    text = value if isinstance(value, str) else number(value)
+    if text is None or str(text).startswith("-"):
+        raise refused(name, value, "it is a run's number, or text such as '5..9', 'study:2', 'plan:2' or 'tag:mine'")
+    return str(text)
+
+
+WORDS = [
+    ("'raidlab catalog' lists the hardware", "raidlab.Catalog() has the hardware, its drives under .drives"),
+    ("'raidlab workloads' lists them all", "raidlab.Workload.builtin() lists them all"),
+    ("'raidlab reproduce list' shows those there are", "raidlab.reproduce() has those there are"),
+    ("as 'raidlab runs' lists them", "as raidlab.Store(path).runs().to_pandas() lists them"),
+    ("'raidlab measure ... --db FILE.sqlite' makes one", "raidlab.plan(..., db=...) makes one"),
+    ("A file of one ends in .toml", "a file of one ends in .toml"),
+]
+"""What the program says of its verbs, and what that is here."""
+
+
+def in_python(text: str) -> str:
+    """``text`` with what is here in place of verbs of the program."""
+    for said, here in WORDS:
+        text = text.replace(said, here)
+    return text
+
+
 def of_type(name: str, value: Any, kind: Union[type, tuple[type, ...]], allowed: str) -> Any:
     """An object of a class."""
     if not isinstance(value, kind):

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import either, flag, of_type, refused, shown
+from .arguments import SHOWN_CHARS, either, flag, in_python, of_type, refused, selector, shown
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -68,8 +68,7 @@ def reproduce(paper: str = "list", **options: Any) -> Answer:
 
     Options are those of ``raidlab reproduce``.
     """
-    named = of_type("paper", paper, str, "it is the name of a paper: raidlab.reproduce() has those there are")
-    return _asked("reproduce", [named], options, has_page=named != "list")
+    return _asked("reproduce", [_paper(paper)], options, has_page=paper != "list")
 
 
 def compare(*runs: Union[int, str], **options: Any) -> Answer:
@@ -80,7 +79,7 @@ def compare(*runs: Union[int, str], **options: Any) -> Answer:
     """
     if len(runs) < 2:
         raise RaidlabError(f"runs={runs!r}: name at least two runs or groups of them, such as 3, '5..9', 'tag:mine' or 'plan:2'")
-    return _asked("compare", [str(it) for it in runs], options, has_page=False)
+    return _asked("compare", [selector("runs", it) for it in runs], options, has_page=False)
 
 
 def fit(paper: Optional[str] = None, **options: Any) -> Answer:
@@ -91,8 +90,14 @@ def fit(paper: Optional[str] = None, **options: Any) -> Answer:
     """
     if paper is None and options.get("to") is None:
         raise RaidlabError("fit() needs a paper, such as fit('md1200-2011'), or to= with runs of your own")
-    named = of_type("paper", paper, (str, type(None)), "it is the name of a paper: raidlab.reproduce() has those there are")
-    return _asked("fit", [] if named is None else [named], options, has_page=False)
+    return _asked("fit", [] if paper is None else [_paper(paper)], options, has_page=False)
+
+
+def _paper(paper: Any) -> str:
+    """The name of a paper: no option."""
+    if not isinstance(paper, str) or paper.startswith("-"):
+        raise refused("paper", paper, "it is the name of a paper: raidlab.reproduce() has those there are")
+    return paper
 
 
 def program() -> str:
@@ -159,7 +164,7 @@ def _check_names(verb: str, names: Iterable[str], known: Mapping[str, object]) -
         if name in NOT_ASKED:
             raise RaidlabError(f"{verb}() has no argument {name}: {NOT_ASKED[name].format(verb)}")
         if name not in known:
-            near = get_close_matches(name, known, 1)
+            near = get_close_matches(name, known, 1, cutoff=0.7)
             unknown.append(name + (f" (did you mean {near[0]}?)" if near else ""))
     if unknown:
         has = ", ".join(sorted(known.keys() - NOT_ASKED))
@@ -232,8 +237,8 @@ def _asked(
         with ShareBar(verb, progress) as bar:
             done = _ended(command, Path(folder), leader, bar)
         if done.code not in (0, BOUND_MISSED):
-            given = {name: words[0] if len(words) == 1 else words for name in _POSITIONAL.get(verb, {}).values() if words}
-            raise RaidlabError(_told(done.err, verb, {**given, **options}))
+            positional = {name: words[0] if len(words) == 1 else words for name in _POSITIONAL.get(verb, {}).values() if words}
+            raise RaidlabError(_told(done.err, verb, {**positional, **options}))
         answer = Answer(json.loads(done.out))
         if report.is_file():
             answer.page = report.read_text(encoding="utf-8")
@@ -273,19 +278,11 @@ def _ended(command: list[str], folder: Path, leader: Optional[Leader], bar: Shar
     return _Ended(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
 
 
-_POSITIONAL = {"reproduce": {"ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
+_POSITIONAL = {"reproduce": {"list|ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
 """What the program takes without an option, by its name there, and the argument here."""
 
-_WORDS = [
-    ("'raidlab catalog' lists the hardware", "raidlab.Catalog() has the hardware, its drives under .drives"),
-    ("'raidlab workloads' lists them all", "raidlab.Workload.builtin() lists them all"),
-    ("'raidlab reproduce list' shows those there are", "raidlab.reproduce() has those there are"),
-    ("A file of one ends in .toml", "a file of one ends in .toml"),
-]
-"""What the program says of its verbs, and what that is here."""
 
-
-def _told(text: str, verb: str, options: dict[str, Any]) -> str:
+def _told(text: str, verb: str, given: dict[str, Any]) -> str:
     """What the program told, in sentences that name arguments of Python."""
     lines = [line for line in text.splitlines() if not line.startswith('{"progress"')]
     text = "\n".join(lines)
@@ -294,37 +291,83 @@ def _told(text: str, verb: str, options: dict[str, Any]) -> str:
         parts = [(it["kind"], it["text"]) for it in said]
     except (ValueError, KeyError, TypeError):
         parts = [("error", text.strip())]
-    sentences = [_sentence(it, verb) for kind, it in parts if kind != "option"]
-    at_fault = [_named(it) for kind, it in parts if kind == "option"]
-    for name in reversed(at_fault):
-        if name in options and not sentences[0].startswith(f"{name}="):
-            sentences[0] = f"{name}={shown(options[name])}: {sentences[0]}"
-        elif name not in sentences[0]:
-            sentences[0] = f"{name}: {sentences[0]}"
-    return "; ".join(sentences)
+    told = _Told(verb, given)
+    first, *others = [told.sentence(it) for kind, it in parts if kind != "option"]
+    for name in reversed(told.at_fault([told.named(it) for kind, it in parts if kind == "option"], first)):
+        if name in given and not first.startswith(f"{name}="):
+            first = f"{told.argument(name)}: {first}"
+        elif name not in first:
+            first = f"{name}: {first}"
+    return told.shortened("; ".join([first, *others]))
 
 
-def _named(text: str) -> str:
-    """The arguments of Python in place of options and of what these take."""
-    text = re.sub(r"'--([a-z][a-z-]*)(?: <[^>]*>)?'", r"--\1", text)
-    for verb in _POSITIONAL.values():
-        for name, argument in verb.items():
-            text = re.sub(rf"'?(?:<{name}> ?)+(?:\.\.\.)?'?(?:<{name}>\.\.\.)?", argument, text)
-    text = re.sub(r"--([a-z][a-z-]*)(?:[ =](?:<[^>]*>|[A-Z]+(?:\.[a-z]+)?\b))?", lambda it: it[1].replace("-", "_"), text)
-    return text.strip()
+def _is_file_in(sentence: str, word: str) -> bool:
+    """Whether a sentence begins with a word, or speaks of it as of a path."""
+    before = r"(?:^|\s)" if re.search(r"[./]", word) else "^"
+    return re.search(before + re.escape(word) + r"(?=[:;,\s]|$)", sentence) is not None
 
 
-def _sentence(text: str, verb: str) -> str:
-    """One thing that the program told."""
-    for said, here in _WORDS:
-        text = text.replace(said, here)
-    if text.startswith("the following required arguments were not provided"):
-        names = [_named(it) for it in text.splitlines()[1:]]
-        return f"{verb}() needs {' and '.join(f'{name}=' for name in names)}"
-    if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)': (.*)", text):
-        return f"{_named(found[2])}={shown(found[1])}: {_named(found[3])}"
-    if found := re.fullmatch(r"the argument '([^']*)' cannot be used multiple times", text):
-        return f"{_named(found[1])} takes one value, and no list"
-    if text == "--help lists what can be given":
-        return f"docs/reference.md lists the options of {verb}"
-    return _named(text)
+_OPTION_TOLD = re.compile(
+    r"'raidlab [^']*'|'--(?P<quoted>[a-z][a-z0-9-]*)(?: <[^>]*>)?'|--(?P<alone>[a-z][a-z0-9-]*)(?:[ =](?:<[^>]*>|[A-Z]+(?:\.[a-z]+)?\b))?"
+)
+"""An option in what the program tells, with what it takes; or a command with options of its own."""
+
+
+class _Told:
+    """What the program tells of its options, told of the arguments ``given`` of ``verb``."""
+
+    def __init__(self, verb: str, given: dict[str, Any]) -> None:
+        self._verb, self._given = verb, given
+        self._known = _options_of(program(), verb)
+        self._words = [(name, str(one)) for name, value in given.items() for one in (value if isinstance(value, (list, tuple)) else [value])]
+
+    def argument(self, name: str) -> str:
+        return f"{name}={shown(self._given[name])}"
+
+    def at_fault(self, options: list[str], sentence: str) -> list[str]:
+        """The arguments that the program refuses. It goes by their values, and several may have the same, or a file is named by it."""
+        if not options:
+            named = {name for name, word in self._words if word and _is_file_in(sentence, word)}
+            return [name for name in self._given if name in named]
+        values = {word for name, word in self._words if name in options}
+        same = dict.fromkeys([*options, *(name for name, word in self._words if word in values and f"'{word}'" in sentence)])
+        meant = [name for name in same if name.rstrip("s").replace("_", " ") in sentence]
+        return meant or options
+
+    def named(self, text: str) -> str:
+        """The arguments of Python in place of options and of what these take; commands of the program stay as they are."""
+        for name, argument in _POSITIONAL.get(self._verb, {}).items():
+            text = re.sub(rf"'?(?:<{re.escape(name)}> ?)+(?:\.\.\.)?'?(?:<{re.escape(name)}>\.\.\.)?", argument, text)
+
+        def here(found: re.Match[str]) -> str:
+            argument = _argument(found["quoted"] or found["alone"] or "")
+            return argument if argument in self._known else found[0]
+
+        return _OPTION_TOLD.sub(here, text).strip()
+
+    def sentence(self, text: str) -> str:
+        """One thing that the program told."""
+        text = in_python(text)
+        if text.startswith("the following required arguments were not provided"):
+            names = [self.named(it) for it in text.splitlines()[1:]]
+            return f"{self._verb}() needs {' and '.join(f'{name}=' for name in names)}"
+        if text == "--help lists what can be given":
+            return f"docs/reference.md lists the options of {self._verb}"
+        text, _, choice = text.partition("\n  [possible values: ")
+        allowed = f"it is one of {choice[:-1]}" if choice else "it takes a value"
+        if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)'(?:: (.*))?", text):
+            name = self.named(found[2])
+            value = self._given[name] if str(self._given.get(name)) == found[1] else found[1]
+            return f"{name}={shown(value)}: {self.named(found[3]) if found[3] else allowed}"
+        if found := re.fullmatch(r"a value is required for '([^']*)' but none was supplied", text):
+            return f"{self.argument(self.named(found[1]))}: {allowed}"
+        if found := re.fullmatch(r"the argument '([^']*)' cannot be used multiple times", text):
+            return f"{self.argument(self.named(found[1]))}: it takes one value, and no list"
+        return self.named(text)
+
+    def shortened(self, text: str) -> str:
+        """The same with the beginnings of long values in place of these."""
+        for _, word in self._words:
+            if len(word) > SHOWN_CHARS:
+                text = text.replace(word, word[:SHOWN_CHARS] + "...")
+        return text
