@@ -6,7 +6,8 @@ import importlib
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 from ._raidlab import RaidlabError
@@ -143,6 +144,17 @@ def in_python(text: str) -> str:
     for said, here in WORDS:
         text = text.replace(said, here)
     return text
+
+
+@contextmanager
+def files(name: str, path: object, what: str) -> Iterator[None]:
+    """Says of the file or folder ``path`` why it can't be read or written."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise refused(name, path, f"it is no text in UTF-8, from byte {error.start} on") from None
+    except OSError as error:
+        raise refused(name, path, f"it can't be {what}: {error.strerror or error}") from None
 
 
 def of_type(name: str, value: Any, kind: Union[type, tuple[type, ...]], allowed: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import of_type, plain, refused, shown
+from .arguments import files, of_type, plain, refused, shown
 from .arguments import path as checked_path
 from .own import OwnDrive
 from .runs import Records
@@ -41,7 +41,7 @@ class Catalog:
         for name, drive in (drives or {}).items():
             if not isinstance(name, str) or not isinstance(drive, OwnDrive):
                 raise RaidlabError(f"drives[{name!r}]={drive!r}: it is a name and a raidlab.OwnDrive")
-        texts = [(str(path), _read(path)) for given in files for path in _toml_files(Path(checked_path("files", given)))]
+        texts = [(str(path), _read("files", path)) for given in files for path in _toml_files(Path(checked_path("files", given)))]
         changes = [_change(place, value) for place, value in (set or {}).items()]
         self._fill(texts, changes, dict(drives or {}))
 
@@ -167,7 +167,7 @@ class Array:
     def from_toml(cls, path: Union[str, Path]) -> Array:
         """The array that a file describes; ``raidlab simulate --array`` reads the same."""
         array = cls.__new__(cls)
-        array._fill({"toml": (str(path), _read(path))}, "")
+        array._fill({"toml": (str(path), _read("path", path))}, "")
         return array
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,11 +224,11 @@ def checked_catalog(catalog: Optional[Catalog]) -> Catalog:
     return default_catalog() if catalog is None else of_type("catalog", catalog, Catalog, allowed)
 
 
-def _read(path: Union[str, Path]) -> str:
-    try:
-        return Path(checked_path("path", path)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RaidlabError(f"{path}: {error}") from None
+def _read(argument: str, path: Union[str, Path]) -> str:
+    """The text of a file, which came as ``argument``."""
+    name = checked_path(argument, path)
+    with files(argument, name, "read"):
+        return Path(name).read_text(encoding="utf-8")
 
 
 def _toml_files(path: Path) -> list[Path]:

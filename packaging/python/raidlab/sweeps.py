@@ -63,7 +63,7 @@ def simulate(
     """
     window = (ramp, run, seed)
     plan = _Plan(
-        _arrays(arrays), as_workloads(workload), _depths(iodepth, "iodepth"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
+        _arrays(arrays), as_workloads("workload", workload), _depths(iodepth, "iodepth"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
     )
     sweep = plan.compiled()
     sweep.check()
@@ -100,7 +100,7 @@ def sweep(
     """
     window = (ramp, run, seed)
     plan = _Plan(
-        _arrays(arrays), as_workloads(workloads), _depths(iodepths, "iodepths"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
+        _arrays(arrays), as_workloads("workloads", workloads), _depths(iodepths, "iodepths"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
     )
     compiled = plan.compiled()
     compiled.check()
