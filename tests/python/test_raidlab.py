@@ -101,6 +101,9 @@ def test_objects_show_themselves(runs):
     assert "bottleneck" in runs[0]._repr_html_()
 
 
+LONG = "x" * 5000
+ENDLESS = {"run": "10000000s", "ramp": "0s"}
+
 BAD = [
     (lambda: array(level="7"), "level='7'", "use one of"),
     (lambda: array(members=-1), "members=-1", "from 3 to 255"),
@@ -205,6 +208,18 @@ BAD = [
     (lambda: raidlab.Array.from_toml("missing.toml"), "path='missing.toml'", "No such file"),
     (lambda: raidlab.Array.from_toml(sys.executable), f"path='{sys.executable}'", "no text in UTF-8"),
     (lambda: raidlab.Catalog(["missing.toml"]), "files='missing.toml'", "No such file"),
+    (lambda: raidlab.sweep(array(), "database", output="/proc/nope/x", **ENDLESS), "output='/proc/nope/x'", "No such file"),
+    (lambda: raidlab.sweep(array(), "database", output=f"{__file__}/x", **ENDLESS), "output='", "Not a directory"),
+    (lambda: raidlab.sweep(array(), "database", output="file:///proc/nope/x", **ENDLESS), "output='file:///proc/nope/x'", "can't be written to"),
+    (lambda: raidlab.sweep(array(), "database", output=LONG, **ENDLESS), "output='xxx", "File name too long"),
+    (lambda: raidlab.Catalog([LONG]), "files='xxx", "File name too long"),
+    (lambda: raidlab.Store(LONG), "path='xxx", "File name too long"),
+    (lambda: raidlab.Runs([]).save_html(LONG), "path='xxx", "File name too long"),
+    (lambda: raidlab.Runs([]).table().to_parquet(LONG), "path='xxx", "File name too long"),
+    (lambda: raidlab.risk("6", 12, drive="x" * 200_000), "drive='xxx", "100000 bytes at most"),
+    (lambda: raidlab.Runs(None), "runs=None", "they are raidlab.Run"),
+    (lambda: raidlab.Runs([], title=5), "title=5", "text"),
+    (lambda: raidlab.Runs([]) + None, "other=None", "raidlab.Runs"),
     (lambda: raidlab.reproduce("--help"), "paper='--help'", "the name of a paper"),
     (lambda: raidlab.reproduce("--x"), "paper='--x'", "the name of a paper"),
     (lambda: raidlab.reproduce(""), "paper='': there", "no paper ''"),
@@ -230,7 +245,26 @@ def test_bad_input_is_named_with_what_is_allowed(call, named, allowed):
     assert allowed in str(raised.value)
 
 
-LONG = "x" * 5000
+NO_TEXT = "\u00e9\0", "half \ud800"
+WITH_TEXT = {
+    "output": lambda text: raidlab.sweep(array(), "database", output=text),
+    "files": lambda text: raidlab.Catalog([text]),
+    "path": lambda text: raidlab.Store(text),
+    "name": lambda text: raidlab.Workload(text),
+    "workload": lambda text: raidlab.simulate(array(), text),
+    "drive": lambda text: raidlab.risk("6", 12, drive=text),
+    "paper": lambda text: raidlab.reproduce(text),
+    "runs": lambda text: raidlab.compare(1, text),
+}
+
+
+@pytest.mark.parametrize("text", NO_TEXT)
+@pytest.mark.parametrize("name", WITH_TEXT)
+def test_text_that_no_system_takes_is_named(name, text):
+    with pytest.raises(raidlab.RaidlabError, match=f"^{name}='.*without zero bytes"):
+        WITH_TEXT[name](text)
+
+
 LONG_VALUES = [
     lambda: raidlab.plan(app="database", usable="1TB", controllers=LONG),
     lambda: raidlab.risk(LONG, 12),

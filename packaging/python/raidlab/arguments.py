@@ -113,11 +113,22 @@ def whole(name: str, value: Any, least: int, most: int, what: str) -> int:
     return found
 
 
-def path(name: str, value: Any) -> str:
+def path(name: str, value: Any, allowed: str = "it is a path, as text or pathlib.Path") -> str:
     """The path of a file or folder."""
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise refused(name, value, "it is a path, as text or pathlib.Path")
-    return str(os.fspath(value))
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text:
+        raise refused(name, value, allowed)
+    return for_system(name, text)
+
+
+def for_system(name: str, text: str) -> str:
+    """Text of a path or of an argument of the program: the system takes no zero byte, and no half of a character."""
+    try:
+        if b"\0" not in os.fsencode(text):
+            return text
+    except UnicodeEncodeError:
+        pass
+    raise refused(name, text, "it is text without zero bytes and halves of characters")
 
 
 def selector(name: str, value: Any) -> str:
@@ -125,7 +136,7 @@ def selector(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else number(value)
     if text is None or str(text).startswith("-"):
         raise refused(name, value, "it is a run's number, or text such as '5..9', 'study:2', 'plan:2' or 'tag:mine'")
-    return str(text)
+    return for_system(name, str(text))
 
 
 WORDS = [

@@ -41,7 +41,7 @@ class Catalog:
         for name, drive in (drives or {}).items():
             if not isinstance(name, str) or not isinstance(drive, OwnDrive):
                 raise RaidlabError(f"drives[{name!r}]={drive!r}: it is a name and a raidlab.OwnDrive")
-        texts = [(str(path), _read("files", path)) for given in files for path in _toml_files(Path(checked_path("files", given)))]
+        texts = [(str(path), _read("files", path)) for given in files for path in _toml_files(checked_path("files", given))]
         changes = [_change(place, value) for place, value in (set or {}).items()]
         self._fill(texts, changes, dict(drives or {}))
 
@@ -231,12 +231,15 @@ def _read(argument: str, path: Union[str, Path]) -> str:
         return Path(name).read_text(encoding="utf-8")
 
 
-def _toml_files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    found = sorted(path.glob("*.toml"))
+def _toml_files(name: str) -> list[Path]:
+    path = Path(name)
+    with files("files", name, "read"):
+        if not path.is_dir():
+            return [path]
+        # Unlike a pattern, it says that the folder can't be read.
+        found = sorted(it for it in path.iterdir() if it.suffix == ".toml")
     if not found:
-        raise RaidlabError(f"{path}: the folder has no .toml files")
+        raise refused("files", name, "the folder has no .toml files")
     return found
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import SHOWN_CHARS, either, flag, in_python, of_type, refused, selector, shown
+from .arguments import SHOWN_CHARS, either, flag, for_system, in_python, of_type, refused, selector, shown
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -97,7 +97,7 @@ def _paper(paper: Any) -> str:
     """The name of a paper: no option."""
     if not isinstance(paper, str) or paper.startswith("-"):
         raise refused("paper", paper, "it is the name of a paper: raidlab.reproduce() has those there are")
-    return paper
+    return for_system("paper", paper)
 
 
 def program() -> str:
@@ -202,10 +202,17 @@ def _several(name: str, value: Any, takes: str) -> list[Any]:
     return values
 
 
+WORD_BYTES = 100_000
+"""The longest value of an option; Linux takes 128 KiB with the option's name."""
+
+
 def _word(name: str, value: Any, takes: str) -> str:
     """A value as the program takes it."""
     if isinstance(value, (str, os.PathLike)):
-        return str(os.fspath(value))
+        text = for_system(name, str(os.fspath(value)))
+        if len(os.fsencode(text)) > WORD_BYTES:
+            raise refused(name, text, f"an argument of the program has {WORD_BYTES} bytes at most")
+        return text
     found = either(value)
     if found is None:
         raise refused(name, value, f"it is text or a number ({takes}), or a list of these")

@@ -7,8 +7,9 @@ import pickle
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -17,6 +18,7 @@ from . import _raidlab
 from ._raidlab import RaidlabError
 from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, refused, shown, whole
 from .arguments import executor as checked_executor
+from .arguments import path as checked_path
 from .arrays import Array, Catalog, checked_catalog
 from .bars import Bar
 from .runs import Run, Runs
@@ -243,7 +245,8 @@ class _Taken:
         if isinstance(chunk, list):
             self._runs[first : first + len(chunk)] = chunk
         else:
-            _write(f"{str(self.output).rstrip('/')}/part-{first:09}.parquet", chunk)
+            with _written_to(str(self.output)):
+                _write(f"{str(self.output).rstrip('/')}/part-{first:09}.parquet", chunk)
 
     def runs(self) -> list[Run]:
         if self.output is not None:
@@ -259,26 +262,43 @@ PART = re.compile(r"part-\d{9}\.parquet")
 
 
 def _folder(output: Any, overwrite: bool) -> str:
-    """The folder ``output``, without files of an earlier sweep."""
-    if not isinstance(output, (str, os.PathLike)) or not str(output):
-        raise RaidlabError(f"output={output!r}: it is a folder, or a path of fsspec such as 's3://bucket/runs'")
-    name = os.fspath(output)
+    """The folder ``output``, without files of an earlier sweep. It is tried before anything is run."""
+    name = checked_path("output", output, "it is a folder, or a path of fsspec such as 's3://bucket/runs'")
     if "://" in name:
         filesystem, path = _remote(name)
-        there = filesystem.ls(path, detail=False) if filesystem.exists(path) else []
+        with _written_to(name):
+            there = filesystem.ls(path, detail=False) if filesystem.exists(path) else []
         parts = [it for it in there if PART.fullmatch(it.rpartition("/")[2])]
         remove: Callable[[Any], None] = filesystem.rm_file
     else:
-        folder = Path(name)
-        if folder.exists() and not folder.is_dir():
-            raise RaidlabError(f"output={name!r}: there is a file of this name, and it is a folder")
-        parts = [it for it in folder.iterdir() if PART.fullmatch(it.name)] if folder.is_dir() else []
+        folder, path = Path(name), name
+        with _written_to(name):
+            if folder.exists() and not folder.is_dir():
+                raise refused("output", name, "there is a file of this name, and it is a folder")
+            parts = [it for it in folder.iterdir() if PART.fullmatch(it.name)] if folder.is_dir() else []
         remove = os.unlink
     if parts and not overwrite:
-        raise RaidlabError(f"output={name!r}: it has {len(parts)} files of an earlier sweep: name another folder, or say overwrite=True")
-    for part in parts:
-        remove(part)
+        raise refused("output", name, f"it has {len(parts)} files of an earlier sweep: name another folder, or say overwrite=True")
+    with _written_to(name):
+        _write(f"{name.rstrip('/')}/{TRIED}", b"")
+        for part in [f"{path.rstrip('/')}/{TRIED}", *parts]:
+            remove(part)
     return name
+
+
+TRIED = "part-of-nothing"
+"""The file by which it is tried whether a folder takes files."""
+
+
+@contextmanager
+def _written_to(name: str) -> Iterator[None]:
+    """Says why the folder ``name`` takes no files; what filesystems raise is as many kinds as there are of them."""
+    try:
+        yield
+    except RaidlabError:
+        raise
+    except Exception as error:
+        raise refused("output", name, f"it can't be written to: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _remote(name: str) -> tuple[Any, str]:
