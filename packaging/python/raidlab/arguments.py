@@ -94,14 +94,22 @@ def listed(name: str, value: Any, allowed: str) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def plain(value: Any) -> Any:
-    """The same with numbers, True and False of other libraries as those of Python."""
-    if isinstance(value, Mapping):
-        return {key: plain(it) for key, it in value.items()}
+def ordered(name: str, value: Any, allowed: str) -> None:
+    """Refuses what has an order by chance, or more than values."""
+    if isinstance(value, (set, frozenset, Mapping)):
+        raise refused(name, value, allowed)
+
+
+def plain(name: str, value: Any) -> Union[str, bool, int, float]:
+    """Text, or a number, True or False of Python or of another library as one of Python."""
+    if isinstance(value, str):
+        return value
     if is_flag(value):
         return bool(value)
     found = either(value)
-    return value if found is None else found
+    if found is None or not -(2**63) <= found < 2**64:
+        raise refused(name, value, "it is text, a finite number from -2^63 to 2^64 - 1, True or False")
+    return found
 
 
 def whole(name: str, value: Any, least: int, most: int, what: str) -> int:
@@ -166,6 +174,13 @@ def files(name: str, path: object, what: str) -> Iterator[None]:
         raise refused(name, path, f"it is no text in UTF-8, from byte {error.start} on") from None
     except OSError as error:
         raise refused(name, path, f"it can't be {what}: {error.strerror or error}") from None
+
+
+def text(name: str, value: Any) -> str:
+    """Text that says something."""
+    if not isinstance(value, str) or not value:
+        raise refused(name, value, "it is text, and not empty")
+    return value
 
 
 def of_type(name: str, value: Any, kind: Union[type, tuple[type, ...]], allowed: str) -> Any:

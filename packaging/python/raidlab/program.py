@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import SHOWN_CHARS, either, flag, for_system, in_python, of_type, refused, selector, shown
+from .arguments import SHOWN_CHARS, either, flag, for_system, in_python, of_type, ordered, refused, selector, shown
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -168,7 +168,7 @@ def _check_names(verb: str, names: Iterable[str], known: Mapping[str, object]) -
             unknown.append(name + (f" (did you mean {near[0]}?)" if near else ""))
     if unknown:
         has = ", ".join(sorted(known.keys() - NOT_ASKED))
-        raise RaidlabError(f"{verb}() has no argument {', '.join(unknown)}: it has {has}")
+        raise RaidlabError(f"{verb}() has no argument {', '.join(unknown)}: it has {has}; docs/reference.md says what they are")
 
 
 def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optional[Executor]) -> list[str]:
@@ -192,10 +192,9 @@ def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optio
 
 def _several(name: str, value: Any, takes: str) -> list[Any]:
     """The values of an option, which is repeated for each."""
-    if isinstance(value, (str, bytes, os.PathLike, Mapping)) or not isinstance(value, Iterable):
+    if isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable):
         return [value]
-    if isinstance(value, (set, frozenset)):
-        raise refused(name, value, "a set has no order: write a list")
+    ordered(name, value, f"it is text or a number ({takes}), or a list of these")
     values = list(value)
     if not values:
         raise refused(name, value, f"it is empty: name at least one ({takes}), or leave the argument out")

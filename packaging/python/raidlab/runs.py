@@ -459,11 +459,13 @@ def written(page: str, path: Any, overwrite: Any) -> None:
     """Writes a page to a file; one that is there stays, unless ``overwrite`` says otherwise."""
     name = checked_path("path", path)
     mode = "w" if flag("overwrite", overwrite) else "x"
-    try:
-        with files("path", name, "written"), open(name, mode, encoding="utf-8") as file:
+    with files("path", name, "written"):
+        try:
+            file = open(name, mode, encoding="utf-8")
+        except FileExistsError:
+            raise refused("path", name, "there is a file of this name: name another, or say overwrite=True") from None
+        with file:
             file.write(page)
-    except FileExistsError:
-        raise refused("path", name, "there is a file of this name: name another, or say overwrite=True") from None
 
 
 def _html_table(columns: list[str], rows: list[list[Any]]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, refused, shown, whole
+from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, ordered, refused, shown, whole
 from .arguments import executor as checked_executor
 from .arguments import path as checked_path
 from .arrays import Array, Catalog, checked_catalog
@@ -108,7 +108,8 @@ def sweep(
     compiled.check()
     count = len(plan.arrays) * compiled.runs_of_array()
     checked_executor(executor)
-    taken = _Taken(count, None if output is None else _folder(output, flag("overwrite", overwrite)))
+    flag("overwrite", overwrite)
+    taken = _Taken(count, None if output is None else _folder(output, overwrite))
     with Bar(count, flag("progress", progress)) as bar:
         if executor is None:
             _run_here(plan, range(count), taken, bar)
@@ -145,7 +146,9 @@ def _warn(count: int, doubts: Doubts) -> None:
 
 
 def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
-    arrays = listed("arrays", given, "it is a raidlab.Array, or a list of these")
+    allowed = "it is a raidlab.Array, or a list of these"
+    ordered("arrays", given, allowed)
+    arrays = listed("arrays", given, allowed)
     if not arrays:
         raise refused("arrays", arrays, "name at least one raidlab.Array")
     for place, array in enumerate(arrays):
@@ -156,7 +159,9 @@ def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
 def _depths(given: Union[int, Sequence[int], None], name: str) -> Optional[list[int]]:
     if given is None:
         return None
-    depths = listed(name, given, "it is a number of requests in flight, or a list of these")
+    allowed = "it is a number of requests in flight, or a list of these"
+    ordered(name, given, allowed)
+    depths = listed(name, given, allowed)
     if not depths:
         raise refused(name, depths, "name at least one number of requests in flight")
     return [whole(name, depth, 1, 65536, "requests in flight are") for depth in depths]

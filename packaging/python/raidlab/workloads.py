@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, of_type, path, refused
+from .arguments import flag, number, path, refused, text
 from .arrays import _read
 from .own import Column, Target, batches
 
@@ -84,12 +84,12 @@ class Workload:
         ``iodepth`` of each is the job's. Length, ramp, size and seed of the job are arguments of :func:`raidlab.simulate` and
         :class:`raidlab.Array`; ``notes`` say which the job has. ``env`` has the values of its variables.
         """
-        text = _read("path", path)
+        job = _read("path", path)
         if env is not None and not isinstance(env, Mapping):
             raise refused("env", env, "it is a dictionary: a value for each variable of the job")
-        variables = {of_type("env", name, str, "a variable has a name"): str(value) for name, value in (env or {}).items()}
-        steps, _ = _raidlab.Workload.from_fio(str(path), text, variables)
-        return [cls._of(("fio", str(path), text, step, variables)) for step in range(len(steps))]
+        variables = dict(_variable(name, value) for name, value in (env or {}).items())
+        steps, _ = _raidlab.Workload.from_fio(str(path), job, variables)
+        return [cls._of(("fio", str(path), job, step, variables)) for step in range(len(steps))]
 
     def __getstate__(self) -> MadeOf:
         return self._made_of
@@ -111,6 +111,14 @@ class Workload:
         return f"Workload({self.name!r})"
 
 
+def _variable(name: Any, value: Any) -> tuple[str, str]:
+    """A variable of a job."""
+    found = value if isinstance(value, str) else number(value)
+    if not isinstance(name, str) or not name or found is None:
+        raise refused("env", {name: value}, "a variable has a name, and text or a whole number as its value")
+    return name, str(found)
+
+
 Batches = Callable[[Target], Iterable[Any]]
 
 
@@ -127,11 +135,9 @@ class OwnWorkload(Workload):
 
     def __init__(self, function: Batches, *, name: Optional[str] = None, timed: bool = False, largest: str = "1MiB") -> None:
         if not callable(function):
-            raise RaidlabError(f"function={function!r}: it is a function that takes a raidlab.Target and yields batches of requests")
+            raise refused("function", function, "it is a function that takes a raidlab.Target and yields batches of requests")
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
-        for argument, value in [("name", name), ("largest", largest)]:
-            of_type(argument, value, str, "it is text")
-        self._make(function, name, flag("timed", timed), largest)
+        self._make(function, text("name", name), flag("timed", timed), text("largest", largest))
 
     def _make(self, function: Batches, name: str, timed: bool, largest: str) -> None:
         self._own = (function, name, timed, largest)
