@@ -242,6 +242,7 @@ BAD = [
     (lambda: raidlab.Workload.from_fio(__file__, env={"BS": 2.5}), "env={'BS': 2.5}", "a whole number"),
     (lambda: raidlab.Workload.from_fio(__file__, env={"BS": None}), "env={'BS': None}", "a whole number"),
     (lambda: raidlab.Workload.from_fio(__file__, env={1: "4k"}), "env={1: '4k'}", "has a name"),
+    (lambda: raidlab.Controller().write(0, b"x"), "data=b'x'", "whole blocks of 512"),
     (lambda: raidlab.reproduce("--help"), "paper='--help'", "the name of a paper"),
     (lambda: raidlab.reproduce("--x"), "paper='--x'", "the name of a paper"),
     (lambda: raidlab.reproduce(""), "paper='': there", "no paper ''"),
@@ -290,6 +291,22 @@ def test_text_that_no_system_takes_is_named(name, text):
 LONG_VALUES = [
     lambda: raidlab.plan(app="database", usable="1TB", controllers=LONG),
     lambda: raidlab.risk(LONG, 12),
+    lambda: array(level=LONG),
+    lambda: array(drive=LONG),
+    lambda: array(strip=LONG),
+    lambda: array(cache={"size": LONG}),
+    lambda: raidlab.Workload(LONG),
+    lambda: raidlab.simulate(array(), "database", ramp=LONG),
+    lambda: raidlab.simulate(array(), "database", run=LONG),
+    lambda: raidlab.Catalog(set={"perc-h800:member_command.read": LONG}),
+    lambda: raidlab.Catalog(set={f"{LONG}:member_command.read": "7us"}),
+    lambda: raidlab.OwnWorkload(print, name=LONG),
+    lambda: raidlab.OwnWorkload(print, largest=LONG),
+    lambda: raidlab.OwnDrive(print, like=LONG),
+    lambda: raidlab.OwnDrive(print, like="st3600057ss", capacity=LONG),
+    lambda: raidlab.Controller(LONG),
+    lambda: raidlab.Controller(strip=LONG),
+    lambda: raidlab.compare(1, LONG),
 ]
 
 
@@ -430,6 +447,12 @@ def test_kept_runs(tmp_path):
     assert [run.iodepth for run in kept] == [1, 8]
     assert sorted(kept.to_pandas()["run"]) == [1, 2], "runs have their numbers in the order in which they ended"
     assert len(raidlab.Store(store).runs("2")) == 1
+    for one, allowed in [("x", "write a number 12"), (99, "no run 99"), (-1, "a run's number"), (1.5, "a run's number")]:
+        with pytest.raises(raidlab.RaidlabError, match=f"^selectors={one!r}: .*{allowed}") as raised:
+            raidlab.Store(store).runs(one)
+        assert "'raidlab " not in str(raised.value)
+    with pytest.raises(raidlab.RaidlabError, match="^path='.*test_raidlab.py'.*not a results file"):
+        raidlab.Store(__file__).runs(1)
 
 
 def test_answers_of_the_program():

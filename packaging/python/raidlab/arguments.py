@@ -103,7 +103,7 @@ def ordered(name: str, value: Any, allowed: str) -> None:
 def plain(name: str, value: Any) -> Union[str, bool, int, float]:
     """Text, or a number, True or False of Python or of another library as one of Python."""
     if isinstance(value, str):
-        return value
+        return short(name, value)
     if is_flag(value):
         return bool(value)
     found = either(value)
@@ -144,14 +144,15 @@ def selector(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else number(value)
     if text is None or str(text).startswith("-"):
         raise refused(name, value, "it is a run's number, or text such as '5..9', 'study:2', 'plan:2' or 'tag:mine'")
-    return for_system(name, str(text))
+    return for_system(name, short(name, str(text)))
 
 
 WORDS = [
     ("'raidlab catalog' lists the hardware", "raidlab.Catalog() has the hardware, its drives under .drives"),
     ("'raidlab workloads' lists them all", "raidlab.Workload.builtin() lists them all"),
     ("'raidlab reproduce list' shows those there are", "raidlab.reproduce() has those there are"),
-    ("as 'raidlab runs' lists them", "as raidlab.Store(path).runs().to_pandas() lists them"),
+    ("'raidlab runs' lists them", "raidlab.Store(path).runs().to_pandas() lists them"),
+    ("'raidlab runs --studies' lists them", "raidlab.Store(path).runs().to_pandas() lists them"),
     ("'raidlab measure ... --db FILE.sqlite' makes one", "raidlab.plan(..., db=...) makes one"),
     ("A file of one ends in .toml", "a file of one ends in .toml"),
 ]
@@ -180,7 +181,14 @@ def text(name: str, value: Any) -> str:
     """Text that says something."""
     if not isinstance(value, str) or not value:
         raise refused(name, value, "it is text, and not empty")
-    return value
+    return short(name, value)
+
+
+def short(name: str, text: str) -> str:
+    """Text that is shown whole where it is refused."""
+    if len(text) > SHOWN_CHARS:
+        raise refused(name, text, f"it has {len(text)} characters, and {SHOWN_CHARS} at most are taken")
+    return text
 
 
 def of_type(name: str, value: Any, kind: Union[type, tuple[type, ...]], allowed: str) -> Any:

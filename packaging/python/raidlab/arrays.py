@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import either, files, is_flag, of_type, ordered, plain, refused, shown
+from .arguments import either, files, is_flag, of_type, ordered, plain, refused, short, shown
 from .arguments import path as checked_path
 from .own import OwnDrive
 from .runs import Records
@@ -277,4 +277,4 @@ def _change(place: Any, given: Any) -> tuple[str, str, str]:
         value = None if is_flag(value) else either(value)
     if value is None or value == "":
         raise refused("set", {place: given}, "a figure is text, such as '7us', or a finite number")
-    return entry, key, str(value)
+    return short("set", entry), short("set", key), short("set", str(value))

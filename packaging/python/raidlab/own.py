@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
 from ._raidlab import RaidlabError
-from .arguments import number, refused, shown, whole
+from .arguments import number, refused, short, shown, whole
 
 COLUMNS = ("offset_bytes", "size_bytes", "is_write")
 """Columns of a batch, in their order; ``time_ns`` follows where requests have times."""
@@ -126,6 +126,8 @@ class OwnDrive:
             raise refused("like", like, "it is the name of a drive of the catalogue")
         if capacity is not None and not isinstance(capacity, str):
             raise refused("capacity", capacity, "a size is text with a unit, such as '600GB'")
+        short("like", like)
+        short("capacity", capacity or "")
         parallel = whole("parallel", parallel, 1, 65536, "commands at once are")
         self.model, self.like, self.capacity, self.parallel = model, like, capacity, parallel
 

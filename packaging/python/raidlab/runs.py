@@ -15,7 +15,7 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import files, flag, listed, needed, of_type, real, refused, whole
+from .arguments import files, flag, in_python, listed, needed, of_type, real, refused, selector, whole
 from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
@@ -439,7 +439,13 @@ class Store:
 
     def runs(self, *selectors: Union[int, str]) -> Runs:
         """The runs that ``selectors`` name (``"1..9"``, ``"study:2"``, ``"tag:mine"``), or all, the earliest first."""
-        rows = _raidlab.stored_runs(self.path, [str(it) for it in selectors])
+        texts = [selector("selectors", it) for it in selectors]
+        try:
+            rows = _raidlab.stored_runs(self.path, texts)
+        except RaidlabError as error:
+            is_file = str(error).startswith(str(self.path)) or not selectors
+            name, value = ("path", str(self.path)) if is_file else ("selectors", selectors[0] if len(selectors) == 1 else selectors)
+            raise refused(name, value, in_python(str(error))) from None
         return Runs((Run(row[5], row[:5]) for row in rows), self.path.name)
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, ordered, refused, shown, whole
+from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, ordered, refused, short, shown, whole
 from .arguments import executor as checked_executor
 from .arguments import path as checked_path
 from .arrays import Array, Catalog, checked_catalog
@@ -188,8 +188,8 @@ class _Plan:
             workloads = [workload if depth is None else workload.with_iodepth(depth) for workload, depth in own]
         ramp, run, seed = self.window
         for name, span in [("ramp", ramp), ("run", run)]:
-            if span is not None and not isinstance(span, str):
-                raise RaidlabError(f"{name}={span!r}: a time is text with a unit, such as '20ms', '1.5s' or '30m'")
+            if span is not None:
+                short(name, of_type(name, span, str, "a time is text with a unit, such as '20ms', '1.5s' or '30m'"))
         if self.threads is not None:
             whole("threads", self.threads, 1, 65536, "threads are")
         whole("seed", seed, 0, 2**64 - 1, "a seed is")

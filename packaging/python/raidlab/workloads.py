@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, number, path, refused, text
+from .arguments import flag, number, path, refused, short, text
 from .arrays import _read
 from .own import Column, Target, batches
 
@@ -42,7 +42,7 @@ class Workload:
             self._fill(("toml", name, _read(argument, name), 0, {}))
             return
         try:
-            self._fill(("builtin", name, "", 0, {}))
+            self._fill(("builtin", short(argument, name), "", 0, {}))
         except RaidlabError as error:
             raise refused(argument, name, f"{error}; raidlab.Workload.builtin() lists those there are") from None
 
