@@ -43,6 +43,15 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
     matplotlib.pyplot.close("all")
 
 
+def test_a_thousand_arrays_are_so_many():
+    source = "".join(cells("thousand-arrays")[0]["source"])
+    variables = {}
+    run(source.replace("COUNT = 20", "COUNT = 1000"), "thousand-arrays, cell 1", variables)
+    assert len(set(variables["arrays"])) == 1000
+    for array in variables["arrays"][::30]:
+        array.label()
+
+
 def cells(name):
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -461,6 +462,8 @@ def test_answers_of_the_program():
     table = raidlab.reproduce("fastt600-2004", table="1", ramp="100ms", run="200ms")
     assert len(table["rows"]) == table["summary"]["rows"] == 24
     assert "<iframe srcdoc=" in table._repr_html_()
+    documented = re.search(r'reproduce\("(.*)", table="(.*)"\)', raidlab.reproduce.__doc__)
+    assert raidlab.reproduce(documented[1], table=documented[2], ramp="1ms", run="10ms")["rows"]
     assert any(paper["method"]["id"] == "md1200-2011" for paper in raidlab.reproduce()["papers"])
 
 

@@ -64,7 +64,7 @@ def risk(level: str, members: int, **options: Any) -> Answer:
 
 
 def reproduce(paper: str = "list", **options: Any) -> Answer:
-    """Predicts the figures of a published evaluation and compares: ``reproduce("md1200-2011", table="2")``; without one, which there are.
+    """Predicts the figures of a published evaluation and compares: ``reproduce("md1200-2011", table="12")``; without one, which there are.
 
     Options are those of ``raidlab reproduce``.
     """
