@@ -219,6 +219,7 @@ BAD = [
     (lambda: raidlab.Runs([]).table().to_parquet(LONG), "path='xxx", "File name too long"),
     (lambda: raidlab.risk("6", 12, drive="x" * 200_000), "drive='xxx", "100000 bytes at most"),
     (lambda: raidlab.Runs(None), "runs=None", "they are raidlab.Run"),
+    (lambda: raidlab.Runs({}), "runs={}", "they are raidlab.Run"),
     (lambda: raidlab.Runs([], title=5), "title=5", "text"),
     (lambda: raidlab.Runs([]) + None, "other=None", "raidlab.Runs"),
     (lambda: raidlab.sweep(array(), "database", overwrite="yes"), "overwrite='yes'", "True or False"),
@@ -308,6 +309,9 @@ LONG_VALUES = [
     lambda: raidlab.Controller(LONG),
     lambda: raidlab.Controller(strip=LONG),
     lambda: raidlab.compare(1, LONG),
+    lambda: raidlab.Catalog(LONG),
+    lambda: raidlab.Catalog(set=LONG),
+    lambda: raidlab.Workload.from_fio(__file__, env={"BS": LONG}),
 ]
 
 

@@ -179,7 +179,7 @@ def files(name: str, path: object, what: str) -> Iterator[None]:
 
 def text(name: str, value: Any) -> str:
     """Text that says something."""
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.strip():
         raise refused(name, value, "it is text, and not empty")
     return short(name, value)
 

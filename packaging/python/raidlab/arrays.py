@@ -32,13 +32,13 @@ class Catalog:
         drives: Optional[Mapping[str, OwnDrive]] = None,
     ) -> None:
         if isinstance(files, (str, Path)):
-            raise RaidlabError(f"files={str(files)!r}: it is a list of files and folders: write ['{files}']")
+            raise refused("files", str(files), "it is a list of files and folders: write it in brackets")
         ordered("files", files, "it is a list of files and folders")
         if isinstance(files, bytes) or not isinstance(files, Iterable):
             raise refused("files", files, "it is a list of files and folders")
         for argument, value in [("set", set), ("drives", drives)]:
             if value is not None and not isinstance(value, Mapping):
-                raise RaidlabError(f"{argument}={value!r}: it is a dictionary")
+                raise refused(argument, value, "it is a dictionary")
         for name, drive in (drives or {}).items():
             if not isinstance(name, str) or not name or not isinstance(drive, OwnDrive):
                 raise refused(f"drives[{name!r}]", drive, "it is a name and a raidlab.OwnDrive")

@@ -78,7 +78,7 @@ def compare(*runs: Union[int, str], **options: Any) -> Answer:
     Options are those of ``raidlab compare``; ``plan(..., db="runs.sqlite")`` keeps a plan.
     """
     if len(runs) < 2:
-        raise RaidlabError(f"runs={runs!r}: name at least two runs or groups of them, such as 3, '5..9', 'tag:mine' or 'plan:2'")
+        raise refused("runs", runs, "name at least two runs or groups of them, such as 3, '5..9', 'tag:mine' or 'plan:2'")
     return _asked("compare", [selector("runs", it) for it in runs], options, has_page=False)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import files, flag, in_python, listed, needed, of_type, real, refused, selector, whole
+from .arguments import files, flag, in_python, listed, needed, of_type, ordered, real, refused, selector, whole
 from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
@@ -342,6 +342,7 @@ class Runs:
     """Runs in their order. A notebook shows their report, with tables and charts; frame libraries take them as a table (Arrow)."""
 
     def __init__(self, runs: Iterable[Run], title: str = "Runs") -> None:
+        ordered("runs", runs, "they are raidlab.Run")
         self._runs = listed("runs", runs, "they are raidlab.Run")
         self.title = of_type("title", title, str, "it is text")
         for run in self._runs:

@@ -316,7 +316,7 @@ def _remote(name: str) -> tuple[Any, str]:
         raise missing(module[1] if module else name.partition("://")[0], f"output={name!r}", error) from None
     except ValueError as error:
         known = ", ".join(sorted(fsspec.available_protocols()))
-        raise RaidlabError(f"output={name!r}: {error}: fsspec knows {known}") from None
+        raise refused("output", name, f"{error}: fsspec knows {known}") from None
     return filesystem, str(path)
 
 

@@ -116,7 +116,7 @@ def _variable(name: Any, value: Any) -> tuple[str, str]:
     found = value if isinstance(value, str) else number(value)
     if not isinstance(name, str) or not name or found is None:
         raise refused("env", {name: value}, "a variable has a name, and text or a whole number as its value")
-    return name, str(found)
+    return name, short("env", str(found))
 
 
 Batches = Callable[[Target], Iterable[Any]]
