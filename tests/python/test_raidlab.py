@@ -270,7 +270,7 @@ def test_bad_input_is_named_with_what_is_allowed(call, named, allowed):
     assert allowed in str(raised.value)
 
 
-NO_TEXT = "\u00e9\0", "half \ud800"
+NO_TEXT = "\u00e9\0", "\ud800"
 WITH_TEXT = {
     "output": lambda text: raidlab.sweep(array(), "database", output=text),
     "files": lambda text: raidlab.Catalog([text]),
@@ -288,6 +288,25 @@ WITH_TEXT = {
 def test_text_that_no_system_takes_is_named(name, text):
     with pytest.raises(raidlab.RaidlabError, match=f"^{name}='.*without zero bytes"):
         WITH_TEXT[name](text)
+
+
+HALF = "half \ud800"
+IN_HALVES = {
+    "drive": lambda: array(drive=HALF),
+    "run": lambda: raidlab.simulate(array(), "database", run=HALF),
+    "set": lambda: raidlab.Catalog(set={"perc-h800:member_command.read": HALF}),
+    "drives": lambda: raidlab.Catalog(drives={HALF: raidlab.OwnDrive(print, "st3600057ss")}),
+    "like": lambda: raidlab.OwnDrive(print, HALF),
+    "name": lambda: raidlab.OwnWorkload(print, name=HALF),
+    "level": lambda: raidlab.Controller(HALF),
+    "title": lambda: raidlab.Runs([], HALF),
+}
+
+
+@pytest.mark.parametrize("name", IN_HALVES)
+def test_half_of_a_character_is_named(name):
+    with pytest.raises(raidlab.RaidlabError, match=f"^{name}='half .*at 5 it has half of a character"):
+        IN_HALVES[name]()
 
 
 LONG_VALUES = [

@@ -144,7 +144,7 @@ def selector(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else number(value)
     if text is None or str(text).startswith("-"):
         raise refused(name, value, "it is a run's number, or text such as '5..9', 'study:2', 'plan:2' or 'tag:mine'")
-    return for_system(name, short(name, str(text)))
+    return short(name, for_system(name, str(text)))
 
 
 WORDS = [
@@ -188,6 +188,15 @@ def short(name: str, text: str) -> str:
     """Text that is shown whole where it is refused."""
     if len(text) > SHOWN_CHARS:
         raise refused(name, text, f"it has {len(text)} characters, and {SHOWN_CHARS} at most are taken")
+    return in_characters(name, text)
+
+
+def in_characters(name: str, text: str) -> str:
+    """Text that can be written in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise refused(name, text, f"at {error.start} it has half of a character") from None
     return text
 
 

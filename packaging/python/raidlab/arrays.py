@@ -42,6 +42,7 @@ class Catalog:
         for name, drive in (drives or {}).items():
             if not isinstance(name, str) or not name or not isinstance(drive, OwnDrive):
                 raise refused(f"drives[{name!r}]", drive, "it is a name and a raidlab.OwnDrive")
+            short("drives", name)
         texts = [(str(path), _read("files", path)) for given in files for path in _toml_files(checked_path("files", given))]
         changes = [_change(place, value) for place, value in (set or {}).items()]
         self._fill(texts, changes, dict(drives or {}))

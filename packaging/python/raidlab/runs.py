@@ -15,7 +15,7 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import files, flag, in_python, listed, needed, of_type, ordered, real, refused, selector, whole
+from .arguments import files, flag, in_characters, in_python, listed, needed, of_type, ordered, real, refused, selector, whole
 from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
@@ -344,7 +344,7 @@ class Runs:
     def __init__(self, runs: Iterable[Run], title: str = "Runs") -> None:
         ordered("runs", runs, "they are raidlab.Run")
         self._runs = listed("runs", runs, "they are raidlab.Run")
-        self.title = of_type("title", title, str, "it is text")
+        self.title = in_characters("title", of_type("title", title, str, "it is text"))
         for run in self._runs:
             of_type("runs", run, Run, "they are raidlab.Run")
 
