@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import runpy
 import warnings
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_a_thousand_arrays_are_so_many():
     assert len(set(variables["arrays"])) == 1000
     for array in variables["arrays"][::30]:
         array.label()
+
+
+def test_what_the_bench_of_the_first_plot_does_is_on_the_page():
+    bench = runpy.run_path(str(NOTEBOOKS.parent.parent / "bench" / "python-first.py"))
+    words, sample = bench["blocks"](bench["PAGE"].read_text(encoding="utf-8"))
+    assert words[:3] == ["pip", "install", "raidlab-*.whl"]
+    short = sample.replace("seed=1", 'seed=1, ramp="10ms", run="200ms"')
+    assert short != sample
+    exec(short + bench["SHOWN"], {})
 
 
 def cells(name):
