@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import runpy
 import warnings
 from pathlib import Path
 
@@ -41,6 +42,24 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
         for number, source in enumerate(text.split("\0"), 1):
             show(run(source, f"{name}, cell {number}", variables))
     matplotlib.pyplot.close("all")
+
+
+def test_a_thousand_arrays_are_so_many():
+    source = "".join(cells("thousand-arrays")[0]["source"])
+    variables = {}
+    run(source.replace("COUNT = 20", "COUNT = 1000"), "thousand-arrays, cell 1", variables)
+    assert len(set(variables["arrays"])) == 1000
+    for array in variables["arrays"][::30]:
+        array.label()
+
+
+def test_what_the_bench_of_the_first_plot_does_is_on_the_page():
+    bench = runpy.run_path(str(NOTEBOOKS.parent.parent / "bench" / "python-first.py"))
+    words, sample = bench["blocks"](bench["PAGE"].read_text(encoding="utf-8"))
+    assert words[:3] == ["pip", "install", "raidlab-*.whl"]
+    short = sample.replace("seed=1", 'seed=1, ramp="10ms", run="200ms"')
+    assert short != sample
+    exec(short + bench["SHOWN"], {})
 
 
 def cells(name):

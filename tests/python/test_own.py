@@ -1,6 +1,7 @@
 """Workloads and drives that are written in Python."""
 
 import array as buffers
+import itertools
 import os
 import pickle
 import random
@@ -134,6 +135,8 @@ BAD_WORKLOADS = [
     (lambda: raidlab.OwnWorkload(mixed, largest="1GiB"), "largest='1GiB'", "32 MiB"),
     (lambda: raidlab.OwnWorkload(mixed, timed=1), "timed=1", "True or False"),
     (lambda: raidlab.OwnWorkload(mixed, name=1), "name=1", "text"),
+    (lambda: raidlab.OwnWorkload(mixed, name=""), "name=''", "not empty"),
+    (lambda: raidlab.simulate(array(), lambda _: itertools.repeat(([], [], [])), **SHORT), "batch 10001", "return where there are no more"),
 ]
 
 
@@ -349,6 +352,8 @@ BAD_DRIVES = [
     (lambda: raidlab.Catalog(drives={"mine": raidlab.OwnDrive(Steady, "st3600057s")}), "drives['mine']", "did you mean"),
     (lambda: raidlab.Catalog(drives={"st3600057ss": raidlab.OwnDrive(Steady, "st3600057ss")}), "st3600057ss", "drives"),
     (lambda: raidlab.Catalog(drives={"mine": Steady}), "drives['mine']", "raidlab.OwnDrive"),
+    (lambda: raidlab.Catalog(drives={"": raidlab.OwnDrive(Steady, "st3600057ss")}), "drives['']", "a name"),
+    (lambda: raidlab.OwnDrive(Steady, ""), "like=''", "a drive of the catalogue"),
     (lambda: raidlab.Catalog(drives=[Steady]), "drives=", "dictionary"),
     (lambda: run_on(lambda *_: True), "takes True", "no number of nanoseconds"),
     (lambda: run_on(lambda *_: float("nan")), "takes nan", "no number of nanoseconds"),

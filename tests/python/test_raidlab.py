@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,9 @@ def test_objects_show_themselves(runs):
     assert "bottleneck" in runs[0]._repr_html_()
 
 
+LONG = "x" * 5000
+ENDLESS = {"run": "10000000s", "ramp": "0s"}
+
 BAD = [
     (lambda: array(level="7"), "level='7'", "use one of"),
     (lambda: array(members=-1), "members=-1", "from 3 to 255"),
@@ -126,7 +130,7 @@ BAD = [
     (lambda: raidlab.sweep([array(), array(level="6", members=2)], "database"), "arrays[1]", "4 or more"),
     (lambda: raidlab.sweep([array(), "r5"], "database"), "arrays[1]='r5'", "raidlab.Array"),
     (lambda: raidlab.sweep([], "database"), "arrays=[]", "at least one"),
-    (lambda: raidlab.sweep(array(), []), "workload=[]", "at least one"),
+    (lambda: raidlab.sweep(array(), []), "workloads=[]", "at least one"),
     (lambda: raidlab.sweep(array(), "database", []), "iodepths=[]", "at least one"),
     (lambda: raidlab.sweep(array(), "database", [1, 2.5]), "iodepths=2.5", "from 1 to 65536"),
     (lambda: raidlab.sweep(array(), "database", executor=5), "executor=5", "concurrent.futures"),
@@ -152,7 +156,7 @@ BAD = [
     (lambda: raidlab.Runs([5]), "runs=5", "raidlab.Run"),
     (lambda: raidlab.Latency({}).percentile(float("nan")), "pct=nan", "above 0 and at most 100"),
     (lambda: array(members=float("nan")), "members=nan", "a finite number"),
-    (lambda: array(cache={"size": float("inf")}), "cache={'size': inf}", "a finite number"),
+    (lambda: array(cache={"size": float("inf")}), "cache['size']=inf", "a finite number"),
     (lambda: raidlab.Catalog(5), "files=5", "a list of files and folders"),
     (lambda: raidlab.Catalog(b"x"), "files=b'x'", "a list of files and folders"),
     (lambda: raidlab.Catalog(set={1: 2}), "set={1: 2}", "perc-h800:member_command.read"),
@@ -162,6 +166,21 @@ BAD = [
     (lambda: raidlab.Latency({}).percentile(0), "pct=0", "above 0 and at most 100"),
     (lambda: raidlab.risk("6", "many"), "many", "members"),
     (lambda: raidlab.plan(nosuch=1), "nosuch", "no argument"),
+    (lambda: raidlab.plan(trials=[], spare=False), "plan() has no argument trials", "spare (did you mean spares?): it has accelerators,"),
+    (lambda: raidlab.risk("6", 12, nosuch=None), "risk() has no argument nosuch", "it has afr,"),
+    (lambda: raidlab.compare(1, 2, nosuch=False), "compare() has no argument nosuch", "it has catalog, db,"),
+    (lambda: raidlab.fit("md1200-2011", table="1"), "fit() has no argument table", "it has array,"),
+    (lambda: raidlab.reproduce("md1200-2011", max_p95_error=None), "max_p95_error", "did you mean max_p90_error?"),
+    (lambda: raidlab.plan(verbose=True), "verbose", "'raidlab plan --verbose'"),
+    (lambda: raidlab.risk("6", 12, spares=False), "spares=False", "text or a number (N), or a list"),
+    (lambda: raidlab.risk("6", 12, spares=[]), "spares=[]", "at least one (N)"),
+    (lambda: raidlab.risk("6", 12, spares=iter([])), "spares=<list_iterator", "at least one (N)"),
+    (lambda: raidlab.risk("6", 12, spares={1}), "spares={1}", "or a list"),
+    (lambda: raidlab.risk("6", 12, spares=[1, 2]), "spares=[1, 2]", "takes one value"),
+    (lambda: raidlab.risk(True, 12), "level=True", "text or a number (LEVEL)"),
+    (lambda: raidlab.plan(app=False, usable="1TB"), "app=False", "text or a number (NAME)"),
+    (lambda: raidlab.plan(app="database", usable="1TB", drive=[]), "drive=[]", "at least one (ID)"),
+    (lambda: raidlab.plan(app="database", usable="1TB", together=1), "together=1", "True or False"),
     (lambda: raidlab.fit(to=["1"]), "only", "needs only="),
     (lambda: raidlab.Controller("7"), "7", "use one of"),
     (lambda: raidlab.Controller(members="3"), "members='3'", "from 1 to 64"),
@@ -178,6 +197,68 @@ BAD = [
     (lambda: raidlab.plan(app="databse", usable="1TB"), "databse", "did you mean"),
     (lambda: raidlab.plan(app="database", usable="1 parsec"), "usable", "parsec"),
     (lambda: raidlab.reproduce("md1200-2012"), "md1200-2012", "md1200-2011"),
+    (lambda: raidlab.sweep(array(), 5), "workloads=5", "a workload is a name"),
+    (lambda: raidlab.sweep(array(), ["database", None]), "workloads[1]=None", "a workload is a name"),
+    (lambda: raidlab.sweep(array(), "databse"), "workloads='databse'", "raidlab.Workload.builtin()"),
+    (lambda: raidlab.sweep(array(), "missing.toml"), "workloads='missing.toml'", "No such file"),
+    (lambda: raidlab.simulate(array(), ""), "workload=''", "a path"),
+    (lambda: raidlab.Workload("databse"), "name='databse'", "raidlab.Workload.builtin()"),
+    (lambda: raidlab.Workload("missing.toml"), "name='missing.toml'", "No such file"),
+    (lambda: raidlab.Workload.from_toml("missing.toml"), "path='missing.toml'", "No such file"),
+    (lambda: raidlab.Workload.from_fio("missing.fio"), "path='missing.fio'", "No such file"),
+    (lambda: raidlab.Array.from_toml("missing.toml"), "path='missing.toml'", "No such file"),
+    (lambda: raidlab.Array.from_toml(sys.executable), f"path='{sys.executable}'", "no text in UTF-8"),
+    (lambda: raidlab.Catalog(["missing.toml"]), "files='missing.toml'", "No such file"),
+    (lambda: raidlab.sweep(array(), "database", output="/proc/nope/x", **ENDLESS), "output='/proc/nope/x'", "No such file"),
+    (lambda: raidlab.sweep(array(), "database", output=f"{__file__}/x", **ENDLESS), "output='", "Not a directory"),
+    (lambda: raidlab.sweep(array(), "database", output="file:///proc/nope/x", **ENDLESS), "output='file:///proc/nope/x'", "can't be written to"),
+    (lambda: raidlab.sweep(array(), "database", output=LONG, **ENDLESS), "output='xxx", "File name too long"),
+    (lambda: raidlab.Catalog([LONG]), "files='xxx", "File name too long"),
+    (lambda: raidlab.Store(LONG), "path='xxx", "File name too long"),
+    (lambda: raidlab.Runs([]).save_html(LONG), "path='xxx", "File name too long"),
+    (lambda: raidlab.Runs([]).table().to_parquet(LONG), "path='xxx", "File name too long"),
+    (lambda: raidlab.risk("6", 12, drive="x" * 200_000), "drive='xxx", "100000 bytes at most"),
+    (lambda: raidlab.Runs(None), "runs=None", "they are raidlab.Run"),
+    (lambda: raidlab.Runs({}), "runs={}", "they are raidlab.Run"),
+    (lambda: raidlab.Runs([], title=5), "title=5", "text"),
+    (lambda: raidlab.Runs([]) + None, "other=None", "raidlab.Runs"),
+    (lambda: raidlab.sweep(array(), "database", overwrite="yes"), "overwrite='yes'", "True or False"),
+    (lambda: raidlab.simulate(array(), "database", {1: "x"}), "iodepth={1: 'x'}", "a number of requests in flight"),
+    (lambda: raidlab.sweep(array(), "database", {1, 4}), "iodepths={1, 4}", "a number of requests in flight"),
+    (lambda: raidlab.sweep({array()}, "database"), "arrays={Array", "a raidlab.Array"),
+    (lambda: raidlab.Catalog({"mine.toml"}), "files={'mine.toml'}", "a list"),
+    (lambda: array(fill=0).label(), "fill=0", "from 1 to 100"),
+    (lambda: array(fill=50).label(), "fill=50", "translation layer"),
+    (lambda: array(region=0), "region=0", "512B or more"),
+    (lambda: array(region="0B"), "region='0B'", "512B or more"),
+    (lambda: array(cache_size="32MiB", cache={"size": "64MiB"}), "cache_size='32MiB': cache={'size': '64MiB'}", "give one"),
+    (lambda: array(metadata="log", resilience={"metadata": "bitmap"}), "metadata='log': resilience={'metadata': 'bitmap'}", "give one"),
+    (lambda: array(read_policy="adaptive", cache={"read-policy": "adaptive"}), "read_policy='adaptive'", "give one"),
+    (lambda: array(io_policy="direct", cache={"io-policy": "cached"}), "io_policy='direct'", "give one"),
+    (lambda: array(resilience=[]), "resilience=[]", "a dictionary"),
+    (lambda: array(cache="64MiB"), "cache='64MiB'", "a dictionary"),
+    (lambda: array(members={"1": 2}), "members={'1': 2}", "it is text, a finite number"),
+    (lambda: array(members=2**64), "members=18446744073709551616", "2^64 - 1"),
+    (lambda: array(level=()), "level=()", "it is text"),
+    (lambda: raidlab.Catalog(set={"perc-h800:member_command.read": None}), "set={'perc-h800:member_command.read': None}", "'7us'"),
+    (lambda: raidlab.Workload.from_fio(__file__, env={"BS": 2.5}), "env={'BS': 2.5}", "a whole number"),
+    (lambda: raidlab.Workload.from_fio(__file__, env={"BS": None}), "env={'BS': None}", "a whole number"),
+    (lambda: raidlab.Workload.from_fio(__file__, env={1: "4k"}), "env={1: '4k'}", "has a name"),
+    (lambda: raidlab.Controller().write(0, b"x"), "data=b'x'", "whole blocks of 512"),
+    (lambda: raidlab.reproduce("--help"), "paper='--help'", "the name of a paper"),
+    (lambda: raidlab.reproduce("--x"), "paper='--x'", "the name of a paper"),
+    (lambda: raidlab.reproduce(""), "paper='': there", "no paper ''"),
+    (lambda: raidlab.fit("--help"), "paper='--help'", "the name of a paper"),
+    (lambda: raidlab.compare("--help", "x"), "runs='--help'", "'study:2'"),
+    (lambda: raidlab.compare(1, -1), "runs=-1", "'study:2'"),
+    (lambda: raidlab.compare(1, None), "runs=None", "'study:2'"),
+    (lambda: raidlab.compare(1, "x"), "runs='x'", "as raidlab.Store(path).runs().to_pandas() lists them"),
+    (lambda: raidlab.compare(1, 2, db="missing.sqlite"), "db='missing.sqlite'", "raidlab.plan(..., db=...) makes one"),
+    (lambda: raidlab.plan(app="database", usable="1TB", drives="1", threads=1), "drives='1': there is no drive", "raidlab.Catalog()"),
+    (lambda: raidlab.plan(app="database", usable="1TB", kinds="x"), "kinds='x': it is one of", "nvme, sas-ssd"),
+    (lambda: raidlab.plan(app="database", usable="1TB", kinds=""), "kinds='': it is one of", "nvme, sas-ssd"),
+    (lambda: raidlab.plan(app="database", usable="1TB", bound="--x"), "bound='--x': '--x'", "write a bound"),
+    (lambda: raidlab.risk("6", 12, drive="st3600057ss", catalog=-1), "catalog=-1", "No such file"),
 ]
 
 
@@ -187,6 +268,77 @@ def test_bad_input_is_named_with_what_is_allowed(call, named, allowed):
         call()
     assert named in str(raised.value)
     assert allowed in str(raised.value)
+
+
+NO_TEXT = "\u00e9\0", "\ud800"
+WITH_TEXT = {
+    "output": lambda text: raidlab.sweep(array(), "database", output=text),
+    "files": lambda text: raidlab.Catalog([text]),
+    "path": lambda text: raidlab.Store(text),
+    "name": lambda text: raidlab.Workload(text),
+    "workload": lambda text: raidlab.simulate(array(), text),
+    "drive": lambda text: raidlab.risk("6", 12, drive=text),
+    "paper": lambda text: raidlab.reproduce(text),
+    "runs": lambda text: raidlab.compare(1, text),
+}
+
+
+@pytest.mark.parametrize("text", NO_TEXT)
+@pytest.mark.parametrize("name", WITH_TEXT)
+def test_text_that_no_system_takes_is_named(name, text):
+    with pytest.raises(raidlab.RaidlabError, match=f"^{name}='.*without zero bytes"):
+        WITH_TEXT[name](text)
+
+
+HALF = "half \ud800"
+IN_HALVES = {
+    "drive": lambda: array(drive=HALF),
+    "run": lambda: raidlab.simulate(array(), "database", run=HALF),
+    "set": lambda: raidlab.Catalog(set={"perc-h800:member_command.read": HALF}),
+    "drives": lambda: raidlab.Catalog(drives={HALF: raidlab.OwnDrive(print, "st3600057ss")}),
+    "like": lambda: raidlab.OwnDrive(print, HALF),
+    "name": lambda: raidlab.OwnWorkload(print, name=HALF),
+    "level": lambda: raidlab.Controller(HALF),
+    "title": lambda: raidlab.Runs([], HALF),
+}
+
+
+@pytest.mark.parametrize("name", IN_HALVES)
+def test_half_of_a_character_is_named(name):
+    with pytest.raises(raidlab.RaidlabError, match=f"^{name}='half .*at 5 it has half of a character"):
+        IN_HALVES[name]()
+
+
+LONG_VALUES = [
+    lambda: raidlab.plan(app="database", usable="1TB", controllers=LONG),
+    lambda: raidlab.risk(LONG, 12),
+    lambda: array(level=LONG),
+    lambda: array(drive=LONG),
+    lambda: array(strip=LONG),
+    lambda: array(cache={"size": LONG}),
+    lambda: raidlab.Workload(LONG),
+    lambda: raidlab.simulate(array(), "database", ramp=LONG),
+    lambda: raidlab.simulate(array(), "database", run=LONG),
+    lambda: raidlab.Catalog(set={"perc-h800:member_command.read": LONG}),
+    lambda: raidlab.Catalog(set={f"{LONG}:member_command.read": "7us"}),
+    lambda: raidlab.OwnWorkload(print, name=LONG),
+    lambda: raidlab.OwnWorkload(print, largest=LONG),
+    lambda: raidlab.OwnDrive(print, like=LONG),
+    lambda: raidlab.OwnDrive(print, like="st3600057ss", capacity=LONG),
+    lambda: raidlab.Controller(LONG),
+    lambda: raidlab.Controller(strip=LONG),
+    lambda: raidlab.compare(1, LONG),
+    lambda: raidlab.Catalog(LONG),
+    lambda: raidlab.Catalog(set=LONG),
+    lambda: raidlab.Workload.from_fio(__file__, env={"BS": LONG}),
+]
+
+
+@pytest.mark.parametrize("call", LONG_VALUES)
+def test_of_a_long_value_the_beginning_is_shown(call):
+    with pytest.raises(raidlab.RaidlabError, match="x{199,200}\\.\\.\\.") as raised:
+        call()
+    assert "x" * 201 not in str(raised.value)
 
 
 def test_ctrl_c_is_answered_before_the_run_ends():
@@ -319,6 +471,12 @@ def test_kept_runs(tmp_path):
     assert [run.iodepth for run in kept] == [1, 8]
     assert sorted(kept.to_pandas()["run"]) == [1, 2], "runs have their numbers in the order in which they ended"
     assert len(raidlab.Store(store).runs("2")) == 1
+    for one, allowed in [("x", "write a number 12"), (99, "no run 99"), (-1, "a run's number"), (1.5, "a run's number")]:
+        with pytest.raises(raidlab.RaidlabError, match=f"^selectors={one!r}: .*{allowed}") as raised:
+            raidlab.Store(store).runs(one)
+        assert "'raidlab " not in str(raised.value)
+    with pytest.raises(raidlab.RaidlabError, match="^path='.*test_raidlab.py'.*not a results file"):
+        raidlab.Store(__file__).runs(1)
 
 
 def test_answers_of_the_program():
@@ -327,6 +485,8 @@ def test_answers_of_the_program():
     table = raidlab.reproduce("fastt600-2004", table="1", ramp="100ms", run="200ms")
     assert len(table["rows"]) == table["summary"]["rows"] == 24
     assert "<iframe srcdoc=" in table._repr_html_()
+    documented = re.search(r'reproduce\("(.*)", table="(.*)"\)', raidlab.reproduce.__doc__)
+    assert raidlab.reproduce(documented[1], table=documented[2], ramp="1ms", run="10ms")["rows"]
     assert any(paper["method"]["id"] == "md1200-2011" for paper in raidlab.reproduce()["papers"])
 
 

@@ -6,7 +6,8 @@ import importlib
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 from ._raidlab import RaidlabError
@@ -93,14 +94,22 @@ def listed(name: str, value: Any, allowed: str) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def plain(value: Any) -> Any:
-    """The same with numbers, True and False of other libraries as those of Python."""
-    if isinstance(value, Mapping):
-        return {key: plain(it) for key, it in value.items()}
+def ordered(name: str, value: Any, allowed: str) -> None:
+    """Refuses what has an order by chance, or more than values."""
+    if isinstance(value, (set, frozenset, Mapping)):
+        raise refused(name, value, allowed)
+
+
+def plain(name: str, value: Any) -> Union[str, bool, int, float]:
+    """Text, or a number, True or False of Python or of another library as one of Python."""
+    if isinstance(value, str):
+        return short(name, value)
     if is_flag(value):
         return bool(value)
     found = either(value)
-    return value if found is None else found
+    if found is None or not -(2**63) <= found < 2**64:
+        raise refused(name, value, "it is text, a finite number from -2^63 to 2^64 - 1, True or False")
+    return found
 
 
 def whole(name: str, value: Any, least: int, most: int, what: str) -> int:
@@ -112,11 +121,83 @@ def whole(name: str, value: Any, least: int, most: int, what: str) -> int:
     return found
 
 
-def path(name: str, value: Any) -> str:
+def path(name: str, value: Any, allowed: str = "it is a path, as text or pathlib.Path") -> str:
     """The path of a file or folder."""
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise refused(name, value, "it is a path, as text or pathlib.Path")
-    return str(os.fspath(value))
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text:
+        raise refused(name, value, allowed)
+    return for_system(name, text)
+
+
+def for_system(name: str, text: str) -> str:
+    """Text of a path or of an argument of the program: the system takes no zero byte, and no half of a character."""
+    try:
+        if b"\0" not in os.fsencode(text):
+            return text
+    except UnicodeEncodeError:
+        pass
+    raise refused(name, text, "it is text without zero bytes and halves of characters")
+
+
+def selector(name: str, value: Any) -> str:
+    """What names runs of a results file."""
+    text = value if isinstance(value, str) else number(value)
+    if text is None or str(text).startswith("-"):
+        raise refused(name, value, "it is a run's number, or text such as '5..9', 'study:2', 'plan:2' or 'tag:mine'")
+    return short(name, for_system(name, str(text)))
+
+
+WORDS = [
+    ("'raidlab catalog' lists the hardware", "raidlab.Catalog() has the hardware, its drives under .drives"),
+    ("'raidlab workloads' lists them all", "raidlab.Workload.builtin() lists them all"),
+    ("'raidlab reproduce list' shows those there are", "raidlab.reproduce() has those there are"),
+    ("'raidlab runs' lists them", "raidlab.Store(path).runs().to_pandas() lists them"),
+    ("'raidlab runs --studies' lists them", "raidlab.Store(path).runs().to_pandas() lists them"),
+    ("'raidlab measure ... --db FILE.sqlite' makes one", "raidlab.plan(..., db=...) makes one"),
+    ("A file of one ends in .toml", "a file of one ends in .toml"),
+]
+"""What the program says of its verbs, and what that is here."""
+
+
+def in_python(text: str) -> str:
+    """``text`` with what is here in place of verbs of the program."""
+    for said, here in WORDS:
+        text = text.replace(said, here)
+    return text
+
+
+@contextmanager
+def files(name: str, path: object, what: str) -> Iterator[None]:
+    """Says of the file or folder ``path`` why it can't be read or written."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise refused(name, path, f"it is no text in UTF-8, from byte {error.start} on") from None
+    except OSError as error:
+        raise refused(name, path, f"it can't be {what}: {error.strerror or error}") from None
+
+
+def text(name: str, value: Any) -> str:
+    """Text that says something."""
+    if not isinstance(value, str) or not value.strip():
+        raise refused(name, value, "it is text, and not empty")
+    return short(name, value)
+
+
+def short(name: str, text: str) -> str:
+    """Text that is shown whole where it is refused."""
+    if len(text) > SHOWN_CHARS:
+        raise refused(name, text, f"it has {len(text)} characters, and {SHOWN_CHARS} at most are taken")
+    return in_characters(name, text)
+
+
+def in_characters(name: str, text: str) -> str:
+    """Text that can be written in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise refused(name, text, f"at {error.start} it has half of a character") from None
+    return text
 
 
 def of_type(name: str, value: Any, kind: Union[type, tuple[type, ...]], allowed: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import of_type, plain, refused, shown
+from .arguments import either, files, is_flag, of_type, ordered, plain, refused, short, shown
 from .arguments import path as checked_path
 from .own import OwnDrive
 from .runs import Records
@@ -32,16 +32,18 @@ class Catalog:
         drives: Optional[Mapping[str, OwnDrive]] = None,
     ) -> None:
         if isinstance(files, (str, Path)):
-            raise RaidlabError(f"files={str(files)!r}: it is a list of files and folders: write ['{files}']")
-        if isinstance(files, (bytes, Mapping)) or not isinstance(files, Iterable):
+            raise refused("files", str(files), "it is a list of files and folders: write it in brackets")
+        ordered("files", files, "it is a list of files and folders")
+        if isinstance(files, bytes) or not isinstance(files, Iterable):
             raise refused("files", files, "it is a list of files and folders")
         for argument, value in [("set", set), ("drives", drives)]:
             if value is not None and not isinstance(value, Mapping):
-                raise RaidlabError(f"{argument}={value!r}: it is a dictionary")
+                raise refused(argument, value, "it is a dictionary")
         for name, drive in (drives or {}).items():
-            if not isinstance(name, str) or not isinstance(drive, OwnDrive):
-                raise RaidlabError(f"drives[{name!r}]={drive!r}: it is a name and a raidlab.OwnDrive")
-        texts = [(str(path), _read(path)) for given in files for path in _toml_files(Path(checked_path("files", given)))]
+            if not isinstance(name, str) or not name or not isinstance(drive, OwnDrive):
+                raise refused(f"drives[{name!r}]", drive, "it is a name and a raidlab.OwnDrive")
+            short("drives", name)
+        texts = [(str(path), _read("files", path)) for given in files for path in _toml_files(checked_path("files", given))]
         changes = [_change(place, value) for place, value in (set or {}).items()]
         self._fill(texts, changes, dict(drives or {}))
 
@@ -125,13 +127,14 @@ class Array:
         cache: Optional[Mapping[str, Any]] = None,
         resilience: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        given = {name: plain(value) for name, value in locals().items() if name != "self" and value is not None}
-        for name, value in given.items():
-            try:
-                json.dumps(value, allow_nan=False)
-            except (TypeError, ValueError):
-                raise refused(name, value, "it is text, a finite number, True or False, or a dictionary of these") from None
+        said = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        given = {name: _setting(name, value) for name, value in said.items()}
+        for name, (keys, key) in SAID_TWICE.items():
+            if name in given and key in given.get(keys, {}):
+                raise refused(name, given[name], f"{keys}={{{key!r}: {shown(given[keys][key])}}} is given, too, and says the same: give one of them")
         self._fill(given, json.dumps(given))
+        if region is not None and json.loads(self._array.file())["region"] < BLOCK_BYTES_MIN:
+            raise refused("region", region, f"no request fits: it has {BLOCK_BYTES_MIN}B or more")
 
     def __getattr__(self, name: str) -> Any:
         if name not in ARGUMENTS:
@@ -167,7 +170,7 @@ class Array:
     def from_toml(cls, path: Union[str, Path]) -> Array:
         """The array that a file describes; ``raidlab simulate --array`` reads the same."""
         array = cls.__new__(cls)
-        array._fill({"toml": (str(path), _read(path))}, "")
+        array._fill({"toml": (str(path), _read("path", path))}, "")
         return array
 
     def __getstate__(self) -> dict[str, Any]:
@@ -183,7 +186,11 @@ class Array:
 
     def label(self, catalog: Optional[Catalog] = None) -> str:
         """The array in a few words. An array that can't be is refused."""
-        return self._array.label(checked_catalog(catalog)._catalog)
+        parts = checked_catalog(catalog)._catalog
+        label = self._array.label(parts)
+        any_workload = _raidlab.Workload(_raidlab.workload_names()[0])
+        _raidlab.Sweep(parts, [self._array], [any_workload], [], ("0s", None, 1), 1).check()
+        return label
 
     def usable_bytes(self, catalog: Optional[Catalog] = None) -> int:
         """What the host sees."""
@@ -208,6 +215,25 @@ class Array:
 ARGUMENTS = tuple(name for name in inspect.signature(Array.__init__).parameters if name != "self")
 """What is said of an array."""
 
+SAID_TWICE = {
+    "cache_size": ("cache", "size"),
+    "read_policy": ("cache", "read-policy"),
+    "io_policy": ("cache", "io-policy"),
+    "metadata": ("resilience", "metadata"),
+}
+"""Arguments that say the same as a key of another."""
+BLOCK_BYTES_MIN = 512
+"""The shortest request."""
+
+
+def _setting(name: str, value: Any) -> Any:
+    """The value of an argument of an array."""
+    if name not in ("cache", "resilience"):
+        return plain(name, value)
+    of_type(name, value, Mapping, f"it is a dictionary, with the keys that [{name}] of array files has")
+    return {key: plain(f"{name}[{key!r}]", it) for key, it in value.items() if it is not None}
+
+
 _DEFAULT: list[Catalog] = []
 
 
@@ -224,26 +250,32 @@ def checked_catalog(catalog: Optional[Catalog]) -> Catalog:
     return default_catalog() if catalog is None else of_type("catalog", catalog, Catalog, allowed)
 
 
-def _read(path: Union[str, Path]) -> str:
-    try:
-        return Path(checked_path("path", path)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RaidlabError(f"{path}: {error}") from None
+def _read(argument: str, path: Union[str, Path]) -> str:
+    """The text of a file, which came as ``argument``."""
+    name = checked_path(argument, path)
+    with files(argument, name, "read"):
+        return Path(name).read_text(encoding="utf-8")
 
 
-def _toml_files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    found = sorted(path.glob("*.toml"))
+def _toml_files(name: str) -> list[Path]:
+    path = Path(name)
+    with files("files", name, "read"):
+        if not path.is_dir():
+            return [path]
+        # Unlike a pattern, it says that the folder can't be read.
+        found = sorted(it for it in path.iterdir() if it.suffix == ".toml")
     if not found:
-        raise RaidlabError(f"{path}: the folder has no .toml files")
+        raise refused("files", name, "the folder has no .toml files")
     return found
 
 
-def _change(place: Any, value: Any) -> tuple[str, str, str]:
+def _change(place: Any, given: Any) -> tuple[str, str, str]:
     entry, colon, key = place.partition(":") if isinstance(place, str) else ("", "", "")
+    value = given
     if not (entry and colon and key):
         raise refused("set", {place: value}, "a place of a figure is written as 'perc-h800:member_command.read'")
-    if not str(value):
-        raise refused("set", {place: value}, "the figure is empty")
-    return entry, key, str(value)
+    if not isinstance(value, str):
+        value = None if is_flag(value) else either(value)
+    if value is None or value == "":
+        raise refused("set", {place: given}, "a figure is text, such as '7us', or a finite number")
+    return short("set", entry), short("set", key), short("set", str(value))

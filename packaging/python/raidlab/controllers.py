@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import number, of_type, refused, whole
+from .arguments import number, of_type, refused, short, whole
 
 
 class MemberIo(NamedTuple):
@@ -24,7 +24,7 @@ def _size(name: str, size: Any) -> str:
     given = number(size)
     if not isinstance(size, str) and (given is None or given < 1):
         raise refused(name, size, "a size is bytes, or text with a unit such as '64KiB'")
-    return size if given is None else f"{given}B"
+    return short(name, size) if given is None else f"{given}B"
 
 
 def _lba(lba: int) -> int:
@@ -59,7 +59,7 @@ class Controller:
     ) -> None:
         sizes = {"member_size": member_size, "strip": strip, "block": block}
         texts = (_size(name, size) for name, size in sizes.items())
-        self._controller = _raidlab.Controller(str(level), whole("members", members, 1, 64, "members are"), *texts)
+        self._controller = _raidlab.Controller(short("level", str(level)), whole("members", members, 1, 64, "members are"), *texts)
 
     @property
     def members(self) -> list[bytearray]:
@@ -91,7 +91,7 @@ class Controller:
         of_type("data", data, (bytes, bytearray, memoryview), "it is bytes")
         blocks, rest = divmod(len(data), self.block_bytes)
         if rest or not blocks:
-            raise RaidlabError(f"data has {len(data)} bytes: it must be one or more whole blocks of {self.block_bytes}")
+            raise refused("data", data, f"it has {len(data)} bytes, and is one or more whole blocks of {self.block_bytes}")
         return self._controller.begin(_lba(lba), blocks, bytes(data))
 
     def begin_read(self, lba: int, blocks: int = 1) -> int:

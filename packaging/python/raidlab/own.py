@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
 from ._raidlab import RaidlabError
-from .arguments import number, shown, whole
+from .arguments import number, refused, short, shown, whole
 
 COLUMNS = ("offset_bytes", "size_bytes", "is_write")
 """Columns of a batch, in their order; ``time_ns`` follows where requests have times."""
+EMPTY_MAX = 10_000
+"""So many batches without a request may follow each other: one that never has one would never end."""
 Column = tuple[bool, bytes]
 """Whether its numbers have a sign, and their bytes."""
 
@@ -43,6 +45,7 @@ def batches(function: Callable[[Target], Iterable[Any]], name: str, has_times: b
     made = function(target)
     if not isinstance(made, Iterable):
         raise RaidlabError(f"workload '{name}': it gave {shown(made)}, and not batches: write a function that yields them")
+    empty = 0
     for number, batch in enumerate(made, 1):
         where = f"workload '{name}', batch {number}"
         columns = [_column(it, f"{where}: {column}") for it, column in zip(_parts(batch, names, where), names)]
@@ -51,6 +54,9 @@ def batches(function: Callable[[Target], Iterable[Any]], name: str, has_times: b
             lengths = ", ".join(f"{column} {count}" for column, count in counts.items()) or "only single numbers"
             raise RaidlabError(f"{where}: its columns have no common length: {lengths}")
         count = next(iter(counts.values()))
+        empty = 0 if count else empty + 1
+        if empty > EMPTY_MAX:
+            raise RaidlabError(f"{where}: it is empty, as the {EMPTY_MAX} before it: return where there are no more requests")
         yield count, [(signed, data if width else data * count) for signed, data, width in columns]
 
 
@@ -115,11 +121,13 @@ class OwnDrive:
 
     def __init__(self, model: Callable[..., Any], like: str, *, capacity: Optional[str] = None, parallel: int = 1) -> None:
         if not callable(model) or (isinstance(model, type) and not callable(getattr(model, "service", None))):
-            raise RaidlabError(f"model={model!r}: it is a function, or a class with a method service(now_ns, op, offset_bytes, bytes)")
-        if not isinstance(like, str):
-            raise RaidlabError(f"like={like!r}: it is the name of a drive of the catalogue")
+            raise refused("model", model, "it is a function, or a class with a method service(now_ns, op, offset_bytes, bytes)")
+        if not isinstance(like, str) or not like:
+            raise refused("like", like, "it is the name of a drive of the catalogue")
         if capacity is not None and not isinstance(capacity, str):
-            raise RaidlabError(f"capacity={capacity!r}: a size is text with a unit, such as '600GB'")
+            raise refused("capacity", capacity, "a size is text with a unit, such as '600GB'")
+        short("like", like)
+        short("capacity", capacity or "")
         parallel = whole("parallel", parallel, 1, 65536, "commands at once are")
         self.model, self.like, self.capacity, self.parallel = model, like, capacity, parallel
 

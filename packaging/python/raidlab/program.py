@@ -16,12 +16,14 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import either, flag, is_flag, of_type, refused, shown
+from .arguments import SHOWN_CHARS, either, flag, for_system, in_python, of_type, ordered, refused, selector, shown
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -62,12 +64,11 @@ def risk(level: str, members: int, **options: Any) -> Answer:
 
 
 def reproduce(paper: str = "list", **options: Any) -> Answer:
-    """Predicts the figures of a published evaluation and compares: ``reproduce("md1200-2011", table="2")``; without one, which there are.
+    """Predicts the figures of a published evaluation and compares: ``reproduce("md1200-2011", table="12")``; without one, which there are.
 
     Options are those of ``raidlab reproduce``.
     """
-    named = of_type("paper", paper, str, "it is the name of a paper: raidlab.reproduce() has those there are")
-    return _asked("reproduce", [named], options, has_page=named != "list")
+    return _asked("reproduce", [_paper(paper)], options, has_page=paper != "list")
 
 
 def compare(*runs: Union[int, str], **options: Any) -> Answer:
@@ -77,8 +78,8 @@ def compare(*runs: Union[int, str], **options: Any) -> Answer:
     Options are those of ``raidlab compare``; ``plan(..., db="runs.sqlite")`` keeps a plan.
     """
     if len(runs) < 2:
-        raise RaidlabError(f"runs={runs!r}: name at least two runs or groups of them, such as 3, '5..9', 'tag:mine' or 'plan:2'")
-    return _asked("compare", [str(it) for it in runs], options, has_page=False)
+        raise refused("runs", runs, "name at least two runs or groups of them, such as 3, '5..9', 'tag:mine' or 'plan:2'")
+    return _asked("compare", [selector("runs", it) for it in runs], options, has_page=False)
 
 
 def fit(paper: Optional[str] = None, **options: Any) -> Answer:
@@ -89,8 +90,14 @@ def fit(paper: Optional[str] = None, **options: Any) -> Answer:
     """
     if paper is None and options.get("to") is None:
         raise RaidlabError("fit() needs a paper, such as fit('md1200-2011'), or to= with runs of your own")
-    named = of_type("paper", paper, (str, type(None)), "it is the name of a paper: raidlab.reproduce() has those there are")
-    return _asked("fit", [] if named is None else [named], options, has_page=False)
+    return _asked("fit", [] if paper is None else [_paper(paper)], options, has_page=False)
+
+
+def _paper(paper: Any) -> str:
+    """The name of a paper: no option."""
+    if not isinstance(paper, str) or paper.startswith("-"):
+        raise refused("paper", paper, "it is the name of a paper: raidlab.reproduce() has those there are")
+    return for_system("paper", paper)
 
 
 def program() -> str:
@@ -106,6 +113,7 @@ NOT_ASKED = {
     "help": "docs/reference.md lists the options, and help(raidlab.{0}) says how they are written",
     "json": "an answer is a dictionary of all figures, without being asked",
     "report": "the answer has its report: {0}(...).save_html(path)",
+    "verbose": "what the program logs is not shown here; 'raidlab {0} --verbose' shows it",
     "version": "raidlab.__version__ has it",
 }
 """Options of the program that are no arguments here, and what to do instead."""
@@ -126,32 +134,87 @@ def _of_catalog(catalog: Catalog, folder: Path, executor: Optional[Executor]) ->
     return [*words, *(f"--set={entry}:{key}={value}" for entry, key, value in changes)]
 
 
-def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optional[Executor]) -> list[str]:
-    words: list[str] = []
-    for name, value in options.items():
+_OPTION = re.compile(r" {2,6}(?:-\w, )?--([a-z][a-z0-9-]*)(?: <([^>]*)>)?")
+_ALIASES = re.compile(r" +\[alias(?:es)?: (.*)\]")
+
+
+@lru_cache(maxsize=None)
+def _options_of(program: str, verb: str) -> dict[str, Optional[str]]:
+    """The arguments that are options of a verb, each with what it takes as its help has it; None for a switch, which takes nothing."""
+    told = subprocess.run([program, verb, "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=True).stdout
+    options: dict[str, Optional[str]] = {}
+    last: Optional[str] = None
+    for line in told.splitlines():
+        if found := _OPTION.match(line):
+            last = found[2]
+            options[_argument(found[1])] = last
+        elif found := _ALIASES.fullmatch(line):
+            options.update((_argument(name), last) for name in re.findall(r"--([a-z][a-z0-9-]*)", found[1]))
+    return options
+
+
+def _argument(option: str) -> str:
+    return option.replace("-", "_")
+
+
+def _check_names(verb: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+    """Refuses names that are no options of the verb, whatever their values."""
+    unknown = []
+    for name in names:
         if name in NOT_ASKED:
             raise RaidlabError(f"{verb}() has no argument {name}: {NOT_ASKED[name].format(verb)}")
+        if name not in known:
+            near = get_close_matches(name, known, 1, cutoff=0.7)
+            unknown.append(name + (f" (did you mean {near[0]}?)" if near else ""))
+    if unknown:
+        has = ", ".join(sorted(known.keys() - NOT_ASKED))
+        raise RaidlabError(f"{verb}() has no argument {', '.join(unknown)}: it has {has}; docs/reference.md says what they are")
+
+
+def _arguments(verb: str, options: dict[str, Any], folder: Path, executor: Optional[Executor]) -> list[str]:
+    known = _options_of(program(), verb)
+    _check_names(verb, options, known)
+    words: list[str] = []
+    for name, value in options.items():
         if isinstance(value, Catalog):
             words += _of_catalog(of_type(name, value, Catalog if name == "catalog" else (), "only catalog= takes one"), folder, executor)
             continue
-        option = "--" + name.replace("_", "-")
         if value is None:
             continue
-        if is_flag(value):
-            words += [option] if value else []
-            continue
-        is_one = isinstance(value, (str, bytes, os.PathLike, Mapping)) or not isinstance(value, Iterable)
-        words += (f"{option}={_word(name, one)}" for one in ([value] if is_one else value))
+        option = "--" + name.replace("_", "-")
+        takes = known[name]
+        if takes is None:
+            words += [option] if flag(name, value) else []
+        else:
+            words += (f"{option}={_word(name, one, takes)}" for one in _several(name, value, takes))
     return words
 
 
-def _word(name: str, value: Any) -> str:
+def _several(name: str, value: Any, takes: str) -> list[Any]:
+    """The values of an option, which is repeated for each."""
+    if isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable):
+        return [value]
+    ordered(name, value, f"it is text or a number ({takes}), or a list of these")
+    values = list(value)
+    if not values:
+        raise refused(name, value, f"it is empty: name at least one ({takes}), or leave the argument out")
+    return values
+
+
+WORD_BYTES = 100_000
+"""The longest value of an option; Linux takes 128 KiB with the option's name."""
+
+
+def _word(name: str, value: Any, takes: str) -> str:
     """A value as the program takes it."""
     if isinstance(value, (str, os.PathLike)):
-        return str(os.fspath(value))
+        text = for_system(name, str(os.fspath(value)))
+        if len(os.fsencode(text)) > WORD_BYTES:
+            raise refused(name, text, f"an argument of the program has {WORD_BYTES} bytes at most")
+        return text
     found = either(value)
     if found is None:
-        raise refused(name, value, "it is text, a number, True or False, or a list of these")
+        raise refused(name, value, f"it is text or a number ({takes}), or a list of these")
     return str(found)
 
 
@@ -180,8 +243,8 @@ def _asked(
         with ShareBar(verb, progress) as bar:
             done = _ended(command, Path(folder), leader, bar)
         if done.code not in (0, BOUND_MISSED):
-            given = {name: words[0] if len(words) == 1 else words for name in _POSITIONAL.get(verb, {}).values() if words}
-            raise RaidlabError(_told(done.err, verb, {**given, **options}))
+            positional = {name: words[0] if len(words) == 1 else words for name in _POSITIONAL.get(verb, {}).values() if words}
+            raise RaidlabError(_told(done.err, verb, {**positional, **options}))
         answer = Answer(json.loads(done.out))
         if report.is_file():
             answer.page = report.read_text(encoding="utf-8")
@@ -221,19 +284,11 @@ def _ended(command: list[str], folder: Path, leader: Optional[Leader], bar: Shar
     return _Ended(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
 
 
-_POSITIONAL = {"reproduce": {"ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
+_POSITIONAL = {"reproduce": {"list|ID": "paper"}, "fit": {"ID": "paper"}, "compare": {"RUNS": "runs"}}
 """What the program takes without an option, by its name there, and the argument here."""
 
-_WORDS = [
-    ("'raidlab catalog' lists the hardware", "raidlab.Catalog() has the hardware, its drives under .drives"),
-    ("'raidlab workloads' lists them all", "raidlab.Workload.builtin() lists them all"),
-    ("'raidlab reproduce list' shows those there are", "raidlab.reproduce() has those there are"),
-    ("A file of one ends in .toml", "a file of one ends in .toml"),
-]
-"""What the program says of its verbs, and what that is here."""
 
-
-def _told(text: str, verb: str, options: dict[str, Any]) -> str:
+def _told(text: str, verb: str, given: dict[str, Any]) -> str:
     """What the program told, in sentences that name arguments of Python."""
     lines = [line for line in text.splitlines() if not line.startswith('{"progress"')]
     text = "\n".join(lines)
@@ -242,37 +297,83 @@ def _told(text: str, verb: str, options: dict[str, Any]) -> str:
         parts = [(it["kind"], it["text"]) for it in said]
     except (ValueError, KeyError, TypeError):
         parts = [("error", text.strip())]
-    sentences = [_sentence(it, verb) for kind, it in parts if kind != "option"]
-    at_fault = [_named(it) for kind, it in parts if kind == "option"]
-    for name in reversed(at_fault):
-        if name in options and not sentences[0].startswith(f"{name}="):
-            sentences[0] = f"{name}={shown(options[name])}: {sentences[0]}"
-        elif name not in sentences[0]:
-            sentences[0] = f"{name}: {sentences[0]}"
-    return "; ".join(sentences)
+    told = _Told(verb, given)
+    first, *others = [told.sentence(it) for kind, it in parts if kind != "option"]
+    for name in reversed(told.at_fault([told.named(it) for kind, it in parts if kind == "option"], first)):
+        if name in given and not first.startswith(f"{name}="):
+            first = f"{told.argument(name)}: {first}"
+        elif name not in first:
+            first = f"{name}: {first}"
+    return told.shortened("; ".join([first, *others]))
 
 
-def _named(text: str) -> str:
-    """The arguments of Python in place of options and of what these take."""
-    text = re.sub(r"'--([a-z][a-z-]*)(?: <[^>]*>)?'", r"--\1", text)
-    for verb in _POSITIONAL.values():
-        for name, argument in verb.items():
-            text = re.sub(rf"'?(?:<{name}> ?)+(?:\.\.\.)?'?(?:<{name}>\.\.\.)?", argument, text)
-    text = re.sub(r"--([a-z][a-z-]*)(?:[ =](?:<[^>]*>|[A-Z]+(?:\.[a-z]+)?\b))?", lambda it: it[1].replace("-", "_"), text)
-    return text.strip()
+def _is_file_in(sentence: str, word: str) -> bool:
+    """Whether a sentence begins with a word, or speaks of it as of a path."""
+    before = r"(?:^|\s)" if re.search(r"[./]", word) else "^"
+    return re.search(before + re.escape(word) + r"(?=[:;,\s]|$)", sentence) is not None
 
 
-def _sentence(text: str, verb: str) -> str:
-    """One thing that the program told."""
-    for said, here in _WORDS:
-        text = text.replace(said, here)
-    if text.startswith("the following required arguments were not provided"):
-        names = [_named(it) for it in text.splitlines()[1:]]
-        return f"{verb}() needs {' and '.join(f'{name}=' for name in names)}"
-    if found := re.fullmatch(r"unexpected argument '--([a-z0-9_-]+)' found", text):
-        return f"{verb}() has no argument {found[1].replace('-', '_')}"
-    if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)': (.*)", text):
-        return f"{_named(found[2])}={shown(found[1])}: {_named(found[3])}"
-    if text == "--help lists what can be given":
-        return f"docs/reference.md lists the options of {verb}"
-    return _named(text)
+_OPTION_TOLD = re.compile(
+    r"'raidlab [^']*'|'--(?P<quoted>[a-z][a-z0-9-]*)(?: <[^>]*>)?'|--(?P<alone>[a-z][a-z0-9-]*)(?:[ =](?:<[^>]*>|[A-Z]+(?:\.[a-z]+)?\b))?"
+)
+"""An option in what the program tells, with what it takes; or a command with options of its own."""
+
+
+class _Told:
+    """What the program tells of its options, told of the arguments ``given`` of ``verb``."""
+
+    def __init__(self, verb: str, given: dict[str, Any]) -> None:
+        self._verb, self._given = verb, given
+        self._known = _options_of(program(), verb)
+        self._words = [(name, str(one)) for name, value in given.items() for one in (value if isinstance(value, (list, tuple)) else [value])]
+
+    def argument(self, name: str) -> str:
+        return f"{name}={shown(self._given[name])}"
+
+    def at_fault(self, options: list[str], sentence: str) -> list[str]:
+        """The arguments that the program refuses. It goes by their values, and several may have the same, or a file is named by it."""
+        if not options:
+            named = {name for name, word in self._words if word and _is_file_in(sentence, word)}
+            return [name for name in self._given if name in named]
+        values = {word for name, word in self._words if name in options}
+        same = dict.fromkeys([*options, *(name for name, word in self._words if word in values and f"'{word}'" in sentence)])
+        meant = [name for name in same if name.rstrip("s").replace("_", " ") in sentence]
+        return meant or options
+
+    def named(self, text: str) -> str:
+        """The arguments of Python in place of options and of what these take; commands of the program stay as they are."""
+        for name, argument in _POSITIONAL.get(self._verb, {}).items():
+            text = re.sub(rf"'?(?:<{re.escape(name)}> ?)+(?:\.\.\.)?'?(?:<{re.escape(name)}>\.\.\.)?", argument, text)
+
+        def here(found: re.Match[str]) -> str:
+            argument = _argument(found["quoted"] or found["alone"] or "")
+            return argument if argument in self._known else found[0]
+
+        return _OPTION_TOLD.sub(here, text).strip()
+
+    def sentence(self, text: str) -> str:
+        """One thing that the program told."""
+        text = in_python(text)
+        if text.startswith("the following required arguments were not provided"):
+            names = [self.named(it) for it in text.splitlines()[1:]]
+            return f"{self._verb}() needs {' and '.join(f'{name}=' for name in names)}"
+        if text == "--help lists what can be given":
+            return f"docs/reference.md lists the options of {self._verb}"
+        text, _, choice = text.partition("\n  [possible values: ")
+        allowed = f"it is one of {choice[:-1]}" if choice else "it takes a value"
+        if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)'(?:: (.*))?", text):
+            name = self.named(found[2])
+            value = self._given[name] if str(self._given.get(name)) == found[1] else found[1]
+            return f"{name}={shown(value)}: {self.named(found[3]) if found[3] else allowed}"
+        if found := re.fullmatch(r"a value is required for '([^']*)' but none was supplied", text):
+            return f"{self.argument(self.named(found[1]))}: {allowed}"
+        if found := re.fullmatch(r"the argument '([^']*)' cannot be used multiple times", text):
+            return f"{self.argument(self.named(found[1]))}: it takes one value, and no list"
+        return self.named(text)
+
+    def shortened(self, text: str) -> str:
+        """The same with the beginnings of long values in place of these."""
+        for _, word in self._words:
+            if len(word) > SHOWN_CHARS:
+                text = text.replace(word, word[:SHOWN_CHARS] + "...")
+        return text

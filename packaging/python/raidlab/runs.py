@@ -15,7 +15,7 @@ from typing import Any, Optional, Union, overload
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, needed, of_type, real, refused, whole
+from .arguments import files, flag, in_characters, in_python, listed, needed, of_type, ordered, real, refused, selector, whole
 from .arguments import path as checked_path
 
 ROWS_SHOWN = 200
@@ -146,10 +146,8 @@ class Table:
         content = self._table.parquet("runs")
         if target is None:
             return content
-        try:
+        with files("path", target, "written"):
             Path(target).write_bytes(content)
-        except OSError as error:
-            raise refused("path", path, f"it can't be written: {error.strerror}") from None
         return None
 
     def __len__(self) -> int:
@@ -344,7 +342,9 @@ class Runs:
     """Runs in their order. A notebook shows their report, with tables and charts; frame libraries take them as a table (Arrow)."""
 
     def __init__(self, runs: Iterable[Run], title: str = "Runs") -> None:
-        self._runs, self.title = list(runs), title
+        ordered("runs", runs, "they are raidlab.Run")
+        self._runs = listed("runs", runs, "they are raidlab.Run")
+        self.title = in_characters("title", of_type("title", title, str, "it is text"))
         for run in self._runs:
             of_type("runs", run, Run, "they are raidlab.Run")
 
@@ -362,7 +362,7 @@ class Runs:
         return iter(self._runs)
 
     def __add__(self, other: Runs) -> Runs:
-        return Runs([*self, *other], self.title)
+        return Runs([*self, *of_type("other", other, Runs, "raidlab.Runs are added to these")], self.title)
 
     def _made(self, kind: str) -> Table:
         rows = [(*run._kept, run._run) for run in self._runs]
@@ -433,12 +433,20 @@ class Store:
 
     def __init__(self, path: Union[str, Path]) -> None:
         self.path = Path(checked_path("path", path))
-        if not self.path.is_file():
+        with files("path", str(path), "read"):
+            is_there = self.path.is_file()
+        if not is_there:
             raise refused("path", str(path), "there is no such results file: name another; plan(..., db=...) writes one")
 
     def runs(self, *selectors: Union[int, str]) -> Runs:
         """The runs that ``selectors`` name (``"1..9"``, ``"study:2"``, ``"tag:mine"``), or all, the earliest first."""
-        rows = _raidlab.stored_runs(self.path, [str(it) for it in selectors])
+        texts = [selector("selectors", it) for it in selectors]
+        try:
+            rows = _raidlab.stored_runs(self.path, texts)
+        except RaidlabError as error:
+            is_file = str(error).startswith(str(self.path)) or not selectors
+            name, value = ("path", str(self.path)) if is_file else ("selectors", selectors[0] if len(selectors) == 1 else selectors)
+            raise refused(name, value, in_python(str(error))) from None
         return Runs((Run(row[5], row[:5]) for row in rows), self.path.name)
 
     def __repr__(self) -> str:
@@ -457,13 +465,14 @@ def _cell(value: Any) -> str:
 def written(page: str, path: Any, overwrite: Any) -> None:
     """Writes a page to a file; one that is there stays, unless ``overwrite`` says otherwise."""
     name = checked_path("path", path)
-    try:
-        with open(name, "w" if flag("overwrite", overwrite) else "x", encoding="utf-8") as file:
+    mode = "w" if flag("overwrite", overwrite) else "x"
+    with files("path", name, "written"):
+        try:
+            file = open(name, mode, encoding="utf-8")
+        except FileExistsError:
+            raise refused("path", name, "there is a file of this name: name another, or say overwrite=True") from None
+        with file:
             file.write(page)
-    except FileExistsError:
-        raise RaidlabError(f"path={name!r}: there is a file of this name: name another, or say overwrite=True") from None
-    except OSError as error:
-        raise RaidlabError(f"path={name!r}: {error.strerror}") from None
 
 
 def _html_table(columns: list[str], rows: list[list[Any]]) -> str:

@@ -7,16 +7,18 @@ import pickle
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, refused, shown, whole
+from .arguments import RaidlabWarning, flag, listed, missing, needed, of_type, ordered, refused, short, shown, whole
 from .arguments import executor as checked_executor
+from .arguments import path as checked_path
 from .arrays import Array, Catalog, checked_catalog
 from .bars import Bar
 from .runs import Run, Runs
@@ -63,7 +65,7 @@ def simulate(
     """
     window = (ramp, run, seed)
     plan = _Plan(
-        _arrays(arrays), as_workloads(workload), _depths(iodepth, "iodepth"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
+        _arrays(arrays), as_workloads("workload", workload), _depths(iodepth, "iodepth"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
     )
     sweep = plan.compiled()
     sweep.check()
@@ -100,13 +102,14 @@ def sweep(
     """
     window = (ramp, run, seed)
     plan = _Plan(
-        _arrays(arrays), as_workloads(workloads), _depths(iodepths, "iodepths"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
+        _arrays(arrays), as_workloads("workloads", workloads), _depths(iodepths, "iodepths"), window, threads, flag("bottleneck", bottleneck), checked_catalog(catalog)
     )
     compiled = plan.compiled()
     compiled.check()
     count = len(plan.arrays) * compiled.runs_of_array()
     checked_executor(executor)
-    taken = _Taken(count, None if output is None else _folder(output, flag("overwrite", overwrite)))
+    flag("overwrite", overwrite)
+    taken = _Taken(count, None if output is None else _folder(output, overwrite))
     with Bar(count, flag("progress", progress)) as bar:
         if executor is None:
             _run_here(plan, range(count), taken, bar)
@@ -143,7 +146,9 @@ def _warn(count: int, doubts: Doubts) -> None:
 
 
 def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
-    arrays = listed("arrays", given, "it is a raidlab.Array, or a list of these")
+    allowed = "it is a raidlab.Array, or a list of these"
+    ordered("arrays", given, allowed)
+    arrays = listed("arrays", given, allowed)
     if not arrays:
         raise refused("arrays", arrays, "name at least one raidlab.Array")
     for place, array in enumerate(arrays):
@@ -154,7 +159,9 @@ def _arrays(given: Union[Array, Iterable[Array]]) -> list[Array]:
 def _depths(given: Union[int, Sequence[int], None], name: str) -> Optional[list[int]]:
     if given is None:
         return None
-    depths = listed(name, given, "it is a number of requests in flight, or a list of these")
+    allowed = "it is a number of requests in flight, or a list of these"
+    ordered(name, given, allowed)
+    depths = listed(name, given, allowed)
     if not depths:
         raise refused(name, depths, "name at least one number of requests in flight")
     return [whole(name, depth, 1, 65536, "requests in flight are") for depth in depths]
@@ -181,8 +188,8 @@ class _Plan:
             workloads = [workload if depth is None else workload.with_iodepth(depth) for workload, depth in own]
         ramp, run, seed = self.window
         for name, span in [("ramp", ramp), ("run", run)]:
-            if span is not None and not isinstance(span, str):
-                raise RaidlabError(f"{name}={span!r}: a time is text with a unit, such as '20ms', '1.5s' or '30m'")
+            if span is not None:
+                short(name, of_type(name, span, str, "a time is text with a unit, such as '20ms', '1.5s' or '30m'"))
         if self.threads is not None:
             whole("threads", self.threads, 1, 65536, "threads are")
         whole("seed", seed, 0, 2**64 - 1, "a seed is")
@@ -243,7 +250,8 @@ class _Taken:
         if isinstance(chunk, list):
             self._runs[first : first + len(chunk)] = chunk
         else:
-            _write(f"{str(self.output).rstrip('/')}/part-{first:09}.parquet", chunk)
+            with _written_to(str(self.output)):
+                _write(f"{str(self.output).rstrip('/')}/part-{first:09}.parquet", chunk)
 
     def runs(self) -> list[Run]:
         if self.output is not None:
@@ -259,26 +267,43 @@ PART = re.compile(r"part-\d{9}\.parquet")
 
 
 def _folder(output: Any, overwrite: bool) -> str:
-    """The folder ``output``, without files of an earlier sweep."""
-    if not isinstance(output, (str, os.PathLike)) or not str(output):
-        raise RaidlabError(f"output={output!r}: it is a folder, or a path of fsspec such as 's3://bucket/runs'")
-    name = os.fspath(output)
+    """The folder ``output``, without files of an earlier sweep. It is tried before anything is run."""
+    name = checked_path("output", output, "it is a folder, or a path of fsspec such as 's3://bucket/runs'")
     if "://" in name:
         filesystem, path = _remote(name)
-        there = filesystem.ls(path, detail=False) if filesystem.exists(path) else []
+        with _written_to(name):
+            there = filesystem.ls(path, detail=False) if filesystem.exists(path) else []
         parts = [it for it in there if PART.fullmatch(it.rpartition("/")[2])]
         remove: Callable[[Any], None] = filesystem.rm_file
     else:
-        folder = Path(name)
-        if folder.exists() and not folder.is_dir():
-            raise RaidlabError(f"output={name!r}: there is a file of this name, and it is a folder")
-        parts = [it for it in folder.iterdir() if PART.fullmatch(it.name)] if folder.is_dir() else []
+        folder, path = Path(name), name
+        with _written_to(name):
+            if folder.exists() and not folder.is_dir():
+                raise refused("output", name, "there is a file of this name, and it is a folder")
+            parts = [it for it in folder.iterdir() if PART.fullmatch(it.name)] if folder.is_dir() else []
         remove = os.unlink
     if parts and not overwrite:
-        raise RaidlabError(f"output={name!r}: it has {len(parts)} files of an earlier sweep: name another folder, or say overwrite=True")
-    for part in parts:
-        remove(part)
+        raise refused("output", name, f"it has {len(parts)} files of an earlier sweep: name another folder, or say overwrite=True")
+    with _written_to(name):
+        _write(f"{name.rstrip('/')}/{TRIED}", b"")
+        for part in [f"{path.rstrip('/')}/{TRIED}", *parts]:
+            remove(part)
     return name
+
+
+TRIED = "part-of-nothing"
+"""The file by which it is tried whether a folder takes files."""
+
+
+@contextmanager
+def _written_to(name: str) -> Iterator[None]:
+    """Says why the folder ``name`` takes no files; what filesystems raise is as many kinds as there are of them."""
+    try:
+        yield
+    except RaidlabError:
+        raise
+    except Exception as error:
+        raise refused("output", name, f"it can't be written to: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _remote(name: str) -> tuple[Any, str]:
@@ -291,7 +316,7 @@ def _remote(name: str) -> tuple[Any, str]:
         raise missing(module[1] if module else name.partition("://")[0], f"output={name!r}", error) from None
     except ValueError as error:
         known = ", ".join(sorted(fsspec.available_protocols()))
-        raise RaidlabError(f"output={name!r}: {error}: fsspec knows {known}") from None
+        raise refused("output", name, f"{error}: fsspec knows {known}") from None
     return filesystem, str(path)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, of_type, path, refused, shown
+from .arguments import flag, number, path, refused, short, text
 from .arrays import _read
 from .own import Column, Target, batches
 
@@ -33,8 +33,18 @@ class Workload:
     """A workload: built in, by its full or short name (:meth:`builtin` lists them), or of a workload file (``.toml``)."""
 
     def __init__(self, name: str) -> None:
-        text = path("name", name)
-        self._fill(("toml", text, _read(text), 0, {}) if text.endswith(".toml") else ("builtin", text, "", 0, {}))
+        self._find("name", name)
+
+    def _find(self, argument: str, given: Any) -> None:
+        """Fills it with what ``given`` names, which came as ``argument``."""
+        name = path(argument, given)
+        if name.endswith(".toml"):
+            self._fill(("toml", name, _read(argument, name), 0, {}))
+            return
+        try:
+            self._fill(("builtin", short(argument, name), "", 0, {}))
+        except RaidlabError as error:
+            raise refused(argument, name, f"{error}; raidlab.Workload.builtin() lists those there are") from None
 
     def _fill(self, made_of: MadeOf) -> None:
         kind, name, text, step, env = self._made_of = made_of
@@ -43,10 +53,7 @@ class Workload:
         self.iodepth: Optional[int] = None
         """Requests in flight that a job file asks for; runs have so many where nobody says another number."""
         if kind == "builtin":
-            try:
-                self._workload = _raidlab.Workload(name)
-            except RaidlabError as error:
-                raise refused("workload", name, f"{error}; raidlab.Workload.builtin() lists those there are") from None
+            self._workload = _raidlab.Workload(name)
         elif kind == "toml":
             self._workload = _raidlab.Workload.from_toml(name, text)
         else:
@@ -68,7 +75,7 @@ class Workload:
     @classmethod
     def from_toml(cls, path: Union[str, Path]) -> Workload:
         """The workload of a file of raidlab (docs/workloads.md)."""
-        return cls._of(("toml", str(path), _read(path), 0, {}))
+        return cls._of(("toml", str(path), _read("path", path), 0, {}))
 
     @classmethod
     def from_fio(cls, path: Union[str, Path], *, env: Optional[Mapping[str, str]] = None) -> list[Workload]:
@@ -77,12 +84,12 @@ class Workload:
         ``iodepth`` of each is the job's. Length, ramp, size and seed of the job are arguments of :func:`raidlab.simulate` and
         :class:`raidlab.Array`; ``notes`` say which the job has. ``env`` has the values of its variables.
         """
-        text = _read(path)
+        job = _read("path", path)
         if env is not None and not isinstance(env, Mapping):
             raise refused("env", env, "it is a dictionary: a value for each variable of the job")
-        variables = {of_type("env", name, str, "a variable has a name"): str(value) for name, value in (env or {}).items()}
-        steps, _ = _raidlab.Workload.from_fio(str(path), text, variables)
-        return [cls._of(("fio", str(path), text, step, variables)) for step in range(len(steps))]
+        variables = dict(_variable(name, value) for name, value in (env or {}).items())
+        steps, _ = _raidlab.Workload.from_fio(str(path), job, variables)
+        return [cls._of(("fio", str(path), job, step, variables)) for step in range(len(steps))]
 
     def __getstate__(self) -> MadeOf:
         return self._made_of
@@ -104,6 +111,14 @@ class Workload:
         return f"Workload({self.name!r})"
 
 
+def _variable(name: Any, value: Any) -> tuple[str, str]:
+    """A variable of a job."""
+    found = value if isinstance(value, str) else number(value)
+    if not isinstance(name, str) or not name or found is None:
+        raise refused("env", {name: value}, "a variable has a name, and text or a whole number as its value")
+    return name, short("env", str(found))
+
+
 Batches = Callable[[Target], Iterable[Any]]
 
 
@@ -120,11 +135,9 @@ class OwnWorkload(Workload):
 
     def __init__(self, function: Batches, *, name: Optional[str] = None, timed: bool = False, largest: str = "1MiB") -> None:
         if not callable(function):
-            raise RaidlabError(f"function={function!r}: it is a function that takes a raidlab.Target and yields batches of requests")
+            raise refused("function", function, "it is a function that takes a raidlab.Target and yields batches of requests")
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
-        for argument, value in [("name", name), ("largest", largest)]:
-            of_type(argument, value, str, "it is text")
-        self._make(function, name, flag("timed", timed), largest)
+        self._make(function, text("name", name), flag("timed", timed), text("largest", largest))
 
     def _make(self, function: Batches, name: str, timed: bool, largest: str) -> None:
         self._own = (function, name, timed, largest)
@@ -148,12 +161,21 @@ def _begun(function: Batches, name: str, timed: bool, *target: int) -> Iterator[
 Given = Union[str, Workload, Batches]
 
 
-def as_workloads(given: Union[Given, Sequence[Given]]) -> list[Workload]:
-    """A name, a workload, a function that makes one, or several of these."""
+def as_workloads(name: str, given: Union[Given, Sequence[Given]]) -> list[Workload]:
+    """A name, a workload, a function that makes one, or several of these; ``name`` is the argument's."""
     several = list(given) if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)) else [given]
     if not several:
-        raise RaidlabError(f"workload={shown(given)}: name at least one; raidlab.Workload.builtin() has the names")
-    for it in several:
-        if not isinstance(it, (str, Workload)) and not callable(it):
-            raise RaidlabError(f"workload={shown(it)}: a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
-    return [it if isinstance(it, Workload) else Workload(it) if isinstance(it, str) else OwnWorkload(it) for it in several]
+        raise refused(name, given, "name at least one; raidlab.Workload.builtin() has the names")
+    return [_as_workload(name if len(several) == 1 else f"{name}[{place}]", it) for place, it in enumerate(several)]
+
+
+def _as_workload(name: str, given: Any) -> Workload:
+    if isinstance(given, Workload):
+        return given
+    if isinstance(given, str):
+        found = Workload.__new__(Workload)
+        found._find(name, given)
+        return found
+    if callable(given):
+        return OwnWorkload(given)
+    raise refused(name, given, "a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
