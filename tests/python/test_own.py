@@ -120,7 +120,7 @@ BAD_WORKLOADS = [
     (one([0.5], 4096, 0), "offset_bytes", "whole numbers"),
     (one(buffers.array("d", [0.5]), 4096, 0), "offset_bytes", "whole numbers"),
     (one(["here"], 4096, 0), "offset_bytes", "whole numbers"),
-    (one([-4096], 4096, 0), "request 1: -4096", "below zero"),
+    (one([-4096], 4096, 0), "request 1: offset_bytes -4096", "below zero"),
     (one([0, 100], 4096, 0), "request 2: size_bytes 4096 at offset_bytes 100", "multiples of the block of 512"),
     (one([0], 0, 0), "size_bytes 0", "above zero"),
     (one([10**15], 4096, 0), "offset_bytes 1000000000000000", "region ends at 1000000000"),

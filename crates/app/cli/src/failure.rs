@@ -98,7 +98,13 @@ impl Failure {
             let place = |value: &str| text.rfind(&format!("'{value}'"));
             let quoted = given.iter().filter_map(|(option, value)| Some((place(value)?, option)));
             let named = || given.iter().find(|(_, value)| is_file_named(&text, value));
-            let option = quoted.max().map(|(_, option)| option).or_else(|| Some(&named()?.0));
+            // Of options with one value it is the one that the text speaks of: "there is no drive '1'" is of --drives.
+            let is_spoken_of = |option: &String| {
+                let name = option.trim_start_matches('-').replace('-', " ");
+                text.contains(name.trim_end_matches('s'))
+            };
+            let last = quoted.max_by_key(|(place, option)| (*place, is_spoken_of(option)));
+            let option = last.map(|(_, option)| option).or_else(|| Some(&named()?.0));
             self.option = option.cloned();
         }
         self
@@ -200,6 +206,10 @@ mod tests {
         assert_eq!(refused("--drive 'st360057ss' is unknown").len(), 1);
         assert_eq!(refused("level '5' has no drive 'st360057ss'")[1], ("option", "--drive".to_owned()));
         assert_eq!(refused("there are 5 of them").len(), 1, "what is not quoted may be anything");
+        let alike =
+            [("--drives", "1"), ("--threads", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let told = Failure::input(anyhow::anyhow!("there is no drive '1'")).given_with(&alike);
+        assert_eq!(told.option.as_deref(), Some("--drives"));
         let given = [("<NAME>", "a0"), ("<MEMBER>", "m0"), ("--report", "r.html"), ("--run", "1.5s")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let option = |text: &str| Failure::input(anyhow::anyhow!("{text}")).given_with(&given).option;

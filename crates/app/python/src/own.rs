@@ -168,8 +168,10 @@ impl OwnReader {
     fn record(&mut self, asked: [Result<u64, i64>; 4]) -> PyResult<TraceRecord> {
         self.count += 1;
         let [Ok(offset_bytes), Ok(length_bytes), Ok(kind), Ok(time_ns)] = asked else {
-            let below = asked.iter().find_map(|it| it.err()).unwrap_or_default();
-            return Err(self.refuse(format_args!("{below}: no number is below zero")));
+            let first_below = asked.iter().enumerate().find_map(|(place, it)| Some((place, it.err()?)));
+            let (place, below) = first_below.unwrap_or_default();
+            let column = ["offset_bytes", "size_bytes", "kind", "time_ns"][place];
+            return Err(self.refuse(format_args!("{column} {below}: no number is below zero")));
         };
         let kind = match kind {
             0 => TraceKind::Read,
@@ -279,13 +281,17 @@ pub(crate) fn add_drives(
                 .map_err(|error| refused_argument("capacity", format_args!("'{text}'"), error))
         });
         let sectors = bytes.transpose()?.map(|bytes| SectorCount(bytes.get() / 512));
+        if let Some(text) = capacity.as_ref().filter(|_| sectors == Some(SectorCount(0))) {
+            let least = "a drive has at least one block of 512 bytes";
+            return Err(refused_argument("capacity", format_args!("'{text}'"), least));
+        }
         let own = OwnDrives {
             name: name.clone(),
             make: make.clone_ref(py),
             parallel: *parallel,
             fault: Arc::clone(fault),
         };
-        let named = |error: CatalogError| refused(format_args!("drives['{name}']: {error}"));
+        let named = |error: CatalogError| refused(format_args!("drives['{name}'], like='{like}': {error}"));
         catalog.add_own_drive(name, like, sectors, Arc::new(own)).map_err(named)?;
     }
     Ok(())

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BITS")]
     bits_per_error: Option<f64>,
     /// Capacity of a member
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
     capacity: Option<ByteCount>,
     /// What is kept for a rebuild: a share of each member's time as controllers have it, or a rate as md's `sync_speed_min`
     /// [default: 30%]
@@ -99,7 +99,22 @@ fn refused(error: RiskQueryError) -> Failure {
         }
         RiskQueryError::NoRating => Failure::input(error)
             .with_hint("--writes-per-day is for flash of the catalogue with rated_writes"),
-        RiskQueryError::Array(RiskError::Figure { .. }) | RiskQueryError::Fleet(_) => Failure::input(error),
+        RiskQueryError::Array(RiskError::Figure { what, .. }) => {
+            let option = match *what {
+                "the annual failure rate" => "--afr",
+                "the rebuild time" => "--rebuild-hours",
+                "the replacement time" => "--replace-hours",
+                "the latent error rate" => "--latent-per-year",
+                "the number of bits per read error" => "--bits-per-error",
+                "the time between checks" => "--check-days",
+                "the batch correlation" => "--batch-correlation",
+                "the time to the failure that follows" => "--batch-days",
+                "the fleet" => "--fleet",
+                _ => return Failure::input(error),
+            };
+            Failure::input(error).with_option(option)
+        }
+        RiskQueryError::Fleet(_) => Failure::input(error),
         RiskQueryError::Array(_) => Failure::input(error).with_option("--members"),
     }
 }

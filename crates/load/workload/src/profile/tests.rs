@@ -475,7 +475,7 @@ fn actors_that_make_no_sense_are_named() {
         ),
         (
             part(
-                "[part.compaction]\nruns = 2\nfollows = 'b'\n[[part]]\nname = 'b'\n[[part.line]]\nsize = '4KiB'\nread_pct = 100\n",
+                "[part.compaction]\nruns = 2\nfollows = 'b'\n[[part]]\nname = 'b'\n[[part.line]]\nsize = '4KiB'\nshare_pct = 100\nread_pct = 100\nrandom_pct = 0\n",
             ),
             "workload 'mine/a': follows must be the name of another part, one that writes",
         ),
