@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, of_type, path, refused, shown
+from .arguments import flag, listed, of_type, path, refused, shown
 from .arrays import _read
 from .own import Column, Target, batches
 
@@ -147,13 +147,15 @@ def _begun(function: Batches, name: str, timed: bool, *target: int) -> Iterator[
 
 Given = Union[str, Workload, Batches]
 
+A_WORKLOAD = "a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches"
+
 
 def as_workloads(given: Union[Given, Sequence[Given]]) -> list[Workload]:
     """A name, a workload, a function that makes one, or several of these."""
-    several = list(given) if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)) else [given]
+    several = listed("workload", given, A_WORKLOAD)
     if not several:
         raise RaidlabError(f"workload={shown(given)}: name at least one; raidlab.Workload.builtin() has the names")
     for it in several:
         if not isinstance(it, (str, Workload)) and not callable(it):
-            raise RaidlabError(f"workload={shown(it)}: a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
+            raise refused("workload", it, A_WORKLOAD)
     return [it if isinstance(it, Workload) else Workload(it) if isinstance(it, str) else OwnWorkload(it) for it in several]

@@ -31,6 +31,7 @@ use raidlab_worlds::Load;
 use raidlab_worlds::settled_or_cancelled;
 use raidlab_worlds::simulated::{SimulatedError, run_simulated};
 use raidlab_worlds::{ModelledArray, UnknownParts};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,6 +199,7 @@ pub fn run_study(
         ordinal: 0,
         environment: None,
         scratch: ScratchFolders::default(),
+        laid_out: BTreeSet::new(),
     };
     let ended = runner.run_sections(study);
     let environment = runner.environment.take().unwrap_or_else(Environment::of_machine);
@@ -261,6 +263,8 @@ struct Runner<'a> {
     environment: Option<Environment>,
     /// Folders that were made for files, until the end.
     scratch: ScratchFolders,
+    /// Test files that this study laid out where there was nothing: they are its to remove.
+    laid_out: BTreeSet<PathBuf>,
 }
 
 impl Runner<'_> {
@@ -349,7 +353,11 @@ impl Runner<'_> {
         let opened = if section.is_there {
             open_what_is_there(section, self.cancel)
         } else {
-            FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare)
+            if !section.path.exists() {
+                self.laid_out.insert(section.path.clone());
+            }
+            let how = (section.direct, self.laid_out.contains(&section.path));
+            FileBench::lay_out(&section.path, &order, how, self.cancel, &mut prepare)
         };
         let mut bench = match opened {
             Err(error) if error.is_cancelled() => return Ok(Flow::Cancelled),
@@ -588,7 +596,8 @@ fn open_what_is_there(section: &MeasureSection, cancel: &AtomicBool) -> Result<F
         destroy_data: None,
     };
     let names = std::slice::from_ref(&section.path);
-    FileBench::open(names, &options, &section.destroy_data, LoadOptions::default(), cancel, &mut |_, _, _| {})
+    let what = (&options, &section.destroy_data[..]);
+    FileBench::open(names, None, what, LoadOptions::default(), cancel, &mut |_, _, _| {})
 }
 
 #[cfg(test)]
