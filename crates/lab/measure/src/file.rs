@@ -408,12 +408,13 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     /// Opens targets as one command does that lays out what is not there, and closes them as one that removes what it laid out.
-    fn come_and_go(names: &[PathBuf], samples: Option<&Accelerator>, removes: bool) -> bool {
+    fn come_and_go(names: &[&Path], samples: Option<&Accelerator>, removes: bool) -> bool {
         let lay_out = Some(ByteCount::from_mib(4));
         let options = TargetOptions { lay_out, direct: false, may_write: false, destroy_data: None };
         let cancel = AtomicBool::new(false);
         let load = LoadOptions::default();
-        let bench = FileBench::open(names, samples, (&options, &[]), load, &cancel, &mut |_, _, _| {});
+        let names: Vec<PathBuf> = names.iter().map(|name| name.to_path_buf()).collect();
+        let bench = FileBench::open(&names, samples, (&options, &[]), load, &cancel, &mut |_, _, _| {});
         let is_open = bench.is_ok();
         if let Ok(bench) = bench
             && removes
@@ -432,16 +433,16 @@ mod tests {
         let missing = folder.path().join("missing/test");
         for (samples, place) in [
             (None, place_of as fn(&Path) -> PathBuf),
-            (Some(&it), SampleFolder::place_in as fn(&Path) -> PathBuf),
+            (Some(it), SampleFolder::place_in as fn(&Path) -> PathBuf),
         ] {
-            let name = folder.path().to_owned();
-            let place = place(&name);
-            assert!(come_and_go(&[name.clone()], samples, true) && !place.exists(), "it made it");
-            assert!(!come_and_go(&[name.clone(), missing.clone()], samples, true));
+            let name = folder.path();
+            let place = place(name);
+            assert!(come_and_go(&[name], samples, true) && !place.exists(), "it made it");
+            assert!(!come_and_go(&[name, &missing], samples, true));
             assert!(!place.exists(), "what it made goes where it can't go on");
-            assert!(come_and_go(&[name.clone()], samples, false) && place.exists(), "nobody asked");
-            assert!(come_and_go(&[name.clone()], samples, true) && place.exists(), "it was there before");
-            assert!(!come_and_go(&[name, missing.clone()], samples, true));
+            assert!(come_and_go(&[name], samples, false) && place.exists(), "nobody asked");
+            assert!(come_and_go(&[name], samples, true) && place.exists(), "it was there before");
+            assert!(!come_and_go(&[name, &missing], samples, true));
             assert!(place.exists(), "it was there before, and one more can't be opened");
         }
     }
