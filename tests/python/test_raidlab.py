@@ -162,6 +162,7 @@ BAD = [
     (lambda: raidlab.Catalog(set={1: 2}), "set={1: 2}", "perc-h800:member_command.read"),
     (lambda: raidlab.simulate(array(), "md1200-oltp", iodepth=b"5"), "iodepth=b'5'", "requests in flight"),
     (lambda: raidlab.simulate(array(), b"md"), "workload=b'md'", "a workload is a name"),
+    (lambda: raidlab.simulate(array(), memoryview(b"database")), "workload=<memory at", "a workload is a name"),
     (lambda: raidlab.Latency({}).percentile("high"), "pct='high'", "above 0 and at most 100"),
     (lambda: raidlab.Latency({}).percentile(0), "pct=0", "above 0 and at most 100"),
     (lambda: raidlab.risk("6", "many"), "many", "members"),

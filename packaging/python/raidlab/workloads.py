@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import flag, number, path, refused, short, text
+from .arguments import flag, listed, number, ordered, path, refused, short, text
 from .arrays import _read
 from .own import Column, Target, batches
 
@@ -160,10 +160,13 @@ def _begun(function: Batches, name: str, timed: bool, *target: int) -> Iterator[
 
 Given = Union[str, Workload, Batches]
 
+A_WORKLOAD = "a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches"
+
 
 def as_workloads(name: str, given: Union[Given, Sequence[Given]]) -> list[Workload]:
     """A name, a workload, a function that makes one, or several of these; ``name`` is the argument's."""
-    several = list(given) if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)) else [given]
+    ordered(name, given, A_WORKLOAD)
+    several = listed(name, given, A_WORKLOAD)
     if not several:
         raise refused(name, given, "name at least one; raidlab.Workload.builtin() has the names")
     return [_as_workload(name if len(several) == 1 else f"{name}[{place}]", it) for place, it in enumerate(several)]
@@ -178,4 +181,4 @@ def _as_workload(name: str, given: Any) -> Workload:
         return found
     if callable(given):
         return OwnWorkload(given)
-    raise refused(name, given, "a workload is a name, the path of a .toml file, a raidlab.Workload or a function that yields batches")
+    raise refused(name, given, A_WORKLOAD)

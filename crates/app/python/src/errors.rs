@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use raidlab::{ArrayFileError, ConfigError};
 use raidlab_raid::LayoutError;
+use raidlab_report::shortened;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
@@ -163,7 +164,7 @@ fn arguments_of(error: &ConfigError) -> &'static [&'static str] {
 fn named(arguments: &[&str], given: &Map<String, Value>) -> String {
     let value = |argument: &&str| given.get(*argument).map(|value| (argument.to_string(), value));
     match arguments.iter().find_map(value) {
-        Some((argument, value)) => format!("{argument}={}", shortened(&written(value))),
+        Some((argument, value)) => format!("{argument}={}", shortened(&written(value), VALUE_CHARS_MAX)),
         None => arguments[0].to_owned(),
     }
 }
@@ -189,18 +190,10 @@ pub(crate) fn written(value: &Value) -> String {
 pub(crate) fn refused_argument(name: &str, value: impl Display, error: impl Display) -> PyErr {
     RaidlabError::new_err(format!(
         "{name}={}: {}",
-        shortened(&value.to_string()),
+        shortened(&value.to_string(), VALUE_CHARS_MAX),
         in_python(&error.to_string())
     ))
 }
 
 /// The longest value that is printed whole, in characters.
 const VALUE_CHARS_MAX: usize = 200;
-
-/// A value as it is, or its beginning.
-fn shortened(value: &str) -> String {
-    match value.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((end, _)) => format!("{}...", &value[..end]),
-        None => value.to_owned(),
-    }
-}

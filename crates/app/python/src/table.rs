@@ -100,23 +100,11 @@ fn batch(table: &Rows) -> Result<RecordBatch, ArrowError> {
     let column = |(index, (_, kind)): (usize, &(String, Kind))| -> ArrayRef {
         let values = table.rows().iter().map(|row| &row[index]);
         match kind {
-            Kind::Text => Arc::new(values.map(text).collect::<StringArray>()),
-            Kind::Count => Arc::new(values.map(count).collect::<UInt64Array>()),
-            Kind::Real => Arc::new(values.map(real).collect::<Float64Array>()),
+            Kind::Text => Arc::new(values.map(Value::text).collect::<StringArray>()),
+            Kind::Count => Arc::new(values.map(Value::count).collect::<UInt64Array>()),
+            Kind::Real => Arc::new(values.map(Value::real).collect::<Float64Array>()),
         }
     };
     let schema = Schema::new(table.columns().iter().map(field).collect::<Vec<_>>());
     RecordBatch::try_new(Arc::new(schema), table.columns().iter().enumerate().map(column).collect())
-}
-
-fn text(value: &Value) -> Option<&str> {
-    if let Value::Text(text) = value { Some(text) } else { None }
-}
-
-fn count(value: &Value) -> Option<u64> {
-    if let Value::Count(count) = value { Some(*count) } else { None }
-}
-
-fn real(value: &Value) -> Option<f64> {
-    if let Value::Real(number) = value { Some(*number) } else { None }
 }

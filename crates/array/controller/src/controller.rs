@@ -171,6 +171,9 @@ impl Controller {
 
     /// Takes in that a member is gone: pulled, dead, or failed by the operator. The world still ends each I/O that it
     /// has under way on that member.
+    ///
+    /// # Panics
+    /// If the array has no such device, member or spare.
     pub fn handle_member_loss(&mut self, now: Nanos, member: MemberIndex) {
         self.advance(now);
         self.fail_member(member);
@@ -198,6 +201,9 @@ impl Controller {
     /// `docs/on-disk-format.md`). Nothing on it is trusted: it becomes a spare, when what was under way there has ended, and
     /// takes the place of a missing member if there is one. It counts once the state names it. A device that is lost is not
     /// labelled again, and stays lost until the array starts again.
+    ///
+    /// # Panics
+    /// If the array has no such device, member or spare.
     pub fn handle_device_added(&mut self, now: Nanos, device: MemberIndex, device_uuid: DeviceUuid) {
         self.advance(now);
         self.add_device(device, device_uuid);
@@ -355,16 +361,25 @@ impl Controller {
     }
 
     /// The role that a device which is missing played last, until another plays it.
+    ///
+    /// # Panics
+    /// If the array has no such device, member or spare.
     pub fn former_role(&self, device: MemberIndex) -> Option<MemberIndex> {
         self.metadata.former_role(device)
     }
 
     /// Which physical device a device is.
+    ///
+    /// # Panics
+    /// If the array has no such device, member or spare.
     pub fn device_uuid(&self, device: MemberIndex) -> DeviceUuid {
         self.metadata.device_uuid(device)
     }
 
     /// True if some stripe could not be read any more without this device.
+    ///
+    /// # Panics
+    /// If the array has no such device, member or spare.
     pub fn needs_device(&self, device: MemberIndex) -> bool {
         self.metadata.needs_device(&self.geometry, device)
     }
@@ -399,6 +414,9 @@ impl Controller {
 
     /// Notes that blocks of a device's data area are bad, as after a start from its superblock, or because the operator knows.
     /// Nothing happens for a device that is no member. A device with more bad ranges than the list holds is failed.
+    ///
+    /// # Panics
+    /// If the array has no such device, member or spare.
     pub fn mark_bad_blocks(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
         self.metadata.mark_bad(&self.geometry, (device, lba, blocks.0), &mut self.outbox);
         self.forget_given_up();

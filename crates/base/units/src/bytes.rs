@@ -61,14 +61,21 @@ impl ByteCount {
 
 struct Plain(u64);
 
-impl fmt::Display for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Plain {
+    /// How many of which binary unit, where that is exact and has no more than four digits.
+    fn binary(&self) -> Option<(u64, &'static str)> {
         const UNITS: [(u64, &str); 4] =
             [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let is_exact =
             |(unit, _): &&(u64, &str)| self.0.is_multiple_of(*unit) && (1..10_000).contains(&(self.0 / unit));
-        match UNITS.iter().find(is_exact) {
-            Some((unit, name)) => f.pad(&format!("{} {name}", self.0 / unit)),
+        UNITS.iter().find(is_exact).map(|(unit, name)| (self.0 / unit, *name))
+    }
+}
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.binary() {
+            Some((count, name)) => f.pad(&format!("{count} {name}")),
             None => Decimal(self.0).fmt(f),
         }
     }
@@ -99,6 +106,27 @@ impl ByteCount {
     /// ```
     pub fn beside(self, other: &Self) -> Beside {
         Beside { size: self, reads_alike: self != *other && self.to_string() == other.to_string() }
+    }
+
+    /// Both sizes in the kind of unit that people gave them in: as [`ByteCount::beside`] has them where one is whole in a binary unit, else
+    /// decimal.
+    ///
+    /// ```
+    /// # use raidlab_units::ByteCount;
+    /// let terabytes = |count| ByteCount(count * 1_000_000_000_000);
+    /// assert_eq!(terabytes(500).with(terabytes(2)), ["500 TB", "2.00 TB"]);
+    /// assert_eq!(terabytes(500).with(ByteCount::from_gib(2048)), ["455 TiB", "2 TiB"]);
+    /// assert_eq!(ByteCount(2_000_000_001).with(ByteCount(2_000_000_000))[0], "2.00 GB (2000000001 bytes)");
+    /// ```
+    pub fn with(self, other: Self) -> [String; 2] {
+        if [self, other].iter().any(|size| Plain(size.0).binary().is_some()) {
+            return [self.beside(&other).to_string(), other.beside(&self).to_string()];
+        }
+        let texts = [self, other].map(|size| size.decimal().to_string());
+        if self == other || texts[0] != texts[1] {
+            return texts;
+        }
+        [self, other].map(|size| format!("{} ({} bytes)", size.decimal(), size.0))
     }
 }
 

@@ -14,7 +14,7 @@ pub const LAT_MEAN_LIMIT: NanoSpan = NanoSpan::from_millis(20);
 
 /// A metric of at least this share of the best one counts as equal to it: two runs of one configuration differ by
 /// about as much.
-const EQUAL_SHARE: f64 = 0.98;
+pub(crate) const EQUAL_SHARE: f64 = 0.98;
 
 /// What differs as much with this chance where there is no difference is not told apart.
 const CHANCE: f64 = 0.05;

@@ -119,56 +119,39 @@ struct OpenTarget {
 }
 
 impl FileBench {
-    /// Opens the targets called `names`; where there is nothing and `options` give a size, a test file is laid out. Of
-    /// `destroy_data` each target takes what begins with its name. `progress` gets the name, the bytes written so far and
-    /// the bytes in all.
+    /// Opens the targets called `names`, of which those that read the samples of an accelerator are folders; where there is nothing and
+    /// `options` give a size, a test file or sample files are laid out. Of `destroy_data` each target takes what begins with its name.
+    /// `progress` gets the name, the bytes written so far and the bytes in all.
     ///
     /// # Errors
     /// [`FileError`]: no such file, no direct I/O, no space, data that may not be written over, or `cancel`.
     pub fn open(
         names: &[PathBuf],
-        options: &TargetOptions,
-        destroy_data: &[String],
+        samples: Option<&Accelerator>,
+        (options, destroy_data): (&TargetOptions, &[String]),
         load: LoadOptions,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(&Path, ByteCount, ByteCount),
     ) -> Result<Self, FileError> {
         let mut bench = Self { targets: Vec::new(), options: load };
         for name in names {
-            let place = place_of(name);
+            let place = samples.map_or_else(|| place_of(name), |_| SampleFolder::place_in(name));
             let is_ours = options.lay_out.is_some() && !is_remote_uri(name) && !place.exists();
             let named = destroy_data.iter().find(|given| is_name_of(given, name, &place));
             let options =
                 TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options.clone() };
             let mut tell = |state: LayOutProgress| progress(name, state.written, state.total);
-            match Target::open_with_progress(name, &options, cancel, &mut tell) {
+            let opened = match samples {
+                Some(it) => Target::open_samples(name, it, &options, cancel, &mut tell),
+                None => Target::open_with_progress(name, &options, cancel, &mut tell),
+            };
+            match opened {
                 Ok(target) => bench.targets.push(OpenTarget { name: name.clone(), target, is_ours }),
                 Err(error) => {
                     bench.close()?;
                     return Err(error.into());
                 }
             }
-        }
-        Ok(bench)
-    }
-
-    /// Opens the sample files of `it` in the folders called `names`, as [`FileBench::open`] opens test files.
-    ///
-    /// # Errors
-    /// As [`FileBench::open`].
-    pub fn open_samples(
-        names: &[PathBuf],
-        it: &Accelerator,
-        options: &TargetOptions,
-        load: LoadOptions,
-        cancel: &AtomicBool,
-        progress: &mut dyn FnMut(&Path, ByteCount, ByteCount),
-    ) -> Result<Self, FileError> {
-        let mut bench = Self { targets: Vec::new(), options: load };
-        for name in names {
-            let mut tell = |state: LayOutProgress| progress(name, state.written, state.total);
-            let target = Target::open_samples(name, it, options, cancel, &mut tell)?;
-            bench.targets.push(OpenTarget { name: name.clone(), target, is_ours: options.lay_out.is_some() });
         }
         Ok(bench)
     }
@@ -198,6 +181,11 @@ impl FileBench {
                 Err(error.into())
             }
         }
+    }
+
+    /// Makes what was laid out its own, also what an earlier run left: it is removed in the end.
+    pub fn take_over(&mut self) {
+        self.targets.iter_mut().for_each(|open| open.is_ours = true);
     }
 
     /// Size of all targets together.
@@ -410,4 +398,55 @@ fn target_result(open: &OpenTarget, outcome: &TargetOutcome) -> TargetResult {
 
 fn remove(path: &Path) -> Result<(), FileError> {
     std::fs::remove_file(path).map_err(|source| FileError::Remove { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileBench;
+    use raidlab_engines::{LoadOptions, SampleFolder, TargetOptions, place_of};
+    use raidlab_units::ByteCount;
+    use raidlab_workload::Accelerator;
+    use raidlab_worlds::{accelerator, find_workload};
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::AtomicBool;
+
+    /// Opens targets as one command does that lays out what is not there, and closes them as one that removes what it laid out.
+    fn come_and_go(names: &[&Path], samples: Option<&Accelerator>, removes: bool) -> bool {
+        let lay_out = Some(ByteCount::from_mib(4));
+        let options = TargetOptions { lay_out, direct: false, may_write: false, destroy_data: None };
+        let cancel = AtomicBool::new(false);
+        let load = LoadOptions::default();
+        let names: Vec<PathBuf> = names.iter().map(|name| name.to_path_buf()).collect();
+        let bench = FileBench::open(&names, samples, (&options, &[]), load, &cancel, &mut |_, _, _| {});
+        let is_open = bench.is_ok();
+        if let Ok(bench) = bench
+            && removes
+        {
+            bench.close().expect("they can be removed");
+        }
+        is_open
+    }
+
+    /// Sample files that an earlier command had kept were removed by a later one.
+    #[test]
+    fn only_what_was_laid_out_here_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let workload = find_workload("mlperf-cosmoflow-h100", Path::new("")).expect("it is built in");
+        let it = accelerator(&workload.spec).expect("it is one");
+        let missing = folder.path().join("missing/test");
+        for (samples, place) in [
+            (None, place_of as fn(&Path) -> PathBuf),
+            (Some(it), SampleFolder::place_in as fn(&Path) -> PathBuf),
+        ] {
+            let name = folder.path();
+            let place = place(name);
+            assert!(come_and_go(&[name], samples, true) && !place.exists(), "it made it");
+            assert!(!come_and_go(&[name, &missing], samples, true));
+            assert!(!place.exists(), "what it made goes where it can't go on");
+            assert!(come_and_go(&[name], samples, false) && place.exists(), "nobody asked");
+            assert!(come_and_go(&[name], samples, true) && place.exists(), "it was there before");
+            assert!(!come_and_go(&[name, &missing], samples, true));
+            assert!(place.exists(), "it was there before, and one more can't be opened");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::papers::Paper;
 use crate::published::{PublishedMetric, PublishedRow};
 use raidlab_advisor::{ClaimKind, ComparedCell, ComparedRow, ComparedTable, unit_of};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{Metric, RunResult, World, builtin_workload};
+use raidlab_workload::{RunResult, World, builtin_workload};
 use raidlab_worlds::at_limit;
 
 /// What tells the columns of a table from each other.
@@ -295,7 +295,7 @@ fn own_ratio(claim: &Claim, method: &ClaimMethod, runs: &[RunResult]) -> Option<
     let ratio = |pair: &WorkloadPair| {
         let metric = match claim.b {
             Against::Figure(metric) => metric,
-            _ => metric_of(&pair.a.name),
+            _ => PublishedMetric::of_workload(&pair.a.name),
         };
         let a = side_figure(&a_runs, (&pair.a, claim.a.choice), method, metric)?;
         match &claim.b {
@@ -349,13 +349,6 @@ fn side_runs<'a>(side: &ClaimSide, method: &ClaimMethod, runs: &'a [RunResult]) 
         }
     };
     runs.iter().filter(is_own).collect()
-}
-
-fn metric_of(workload: &str) -> PublishedMetric {
-    match builtin_workload(workload).map(|found| found.metric) {
-        Ok(Metric::MbPerS) => PublishedMetric::MbPerS,
-        _ => PublishedMetric::Iops,
-    }
 }
 
 /// The best of a side at the paper's number of requests in flight, or at any if there is none; where the claim is about any

@@ -21,7 +21,7 @@ mod parameter;
 mod stored;
 
 pub use parameter::{FitFile, FitFileParameter, FitParameter, FitParameterError, FittedKey, parse_fit_file};
-pub use stored::{StoredFigure, StoredFit, StoredFitError, StoredResidual};
+pub use stored::{StoredFit, StoredFitError, StoredResidual};
 
 use crate::papers::Paper;
 use crate::predict::FittedFigure;
@@ -220,16 +220,9 @@ impl Fit {
 
     /// The changes of the catalogue that it asks for, each with its source.
     pub fn changes(&self) -> Vec<CatalogChange> {
+        let source = self.source();
         let keys = self.parameters.iter().flat_map(|parameter| &parameter.keys);
-        let changed = keys.filter(|key| key.value != key.was);
-        changed
-            .map(|key| CatalogChange {
-                entry: key.entry.clone(),
-                key: key.key.clone(),
-                value: key.value.clone(),
-                source: Some(self.source()),
-            })
-            .collect()
+        keys.filter_map(|key| key.change(&source)).collect()
     }
 
     /// Where its values come from, as the catalogue has it.

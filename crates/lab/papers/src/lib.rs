@@ -31,8 +31,8 @@ pub use claims::{
 };
 pub use fit::{
     BeforeAfter, Fit, FitEffort, FitError, FitFile, FitFileParameter, FitParameter, FitParameterError,
-    FitProgress, FitTask, FittedKey, FittedParameter, Residual, StoredFigure, StoredFit, StoredFitError,
-    StoredResidual, fit, parse_fit_file,
+    FitProgress, FitTask, FittedKey, FittedParameter, Residual, StoredFit, StoredFitError, StoredResidual,
+    fit, parse_fit_file,
 };
 pub use matrix_run::{ForeignRow, KnownLimits, MatrixLimits, MatrixPlace, MatrixPlan, matrix_row};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};

@@ -12,6 +12,7 @@ pub use self::matrix::{MatrixRow, matrix_header, read_matrix};
 use crate::predict::PredictOptions;
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{Metric, builtin_workload};
 use raidlab_worlds::{TextFileError, read_text};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -73,6 +74,16 @@ raidlab_units::named! {
         MibPerS = "mib_per_s",
         /// Share of the time that a processor was busy, in percent.
         CpuPct = "cpu_pct",
+    }
+}
+
+impl PublishedMetric {
+    /// What a built-in workload is judged by; requests per second for an unknown one, which is reported when it is set up.
+    pub(crate) fn of_workload(name: &str) -> Self {
+        match builtin_workload(name).map(|found| found.metric) {
+            Ok(Metric::MbPerS) => Self::MbPerS,
+            _ => Self::Iops,
+        }
     }
 }
 

@@ -57,12 +57,17 @@ pub(super) fn part_name(applications: &[Application], index: usize) -> String {
     if same == 0 { name.to_owned() } else { format!("{name} {}", same + 1) }
 }
 
-/// What is done to solid-state drives before, where nobody says: written in sequence where `applications` write in sequence only, for no
-/// block then has to be moved; else overwritten at random until they are steady.
-pub fn default_history(applications: &[Application]) -> DriveHistory {
-    let writers: Vec<bool> =
-        applications.iter().filter_map(|app| app.workload.spec.writes_in_sequence()).collect();
-    if !writers.is_empty() && writers.iter().all(|is_sequential| *is_sequential) {
+/// What is done to solid-state drives before, where nobody says: written in sequence where all of `specs` write in sequence only, for no
+/// block then has to be moved; else overwritten at random until they are steady. Training reads what was written in sequence, even where it
+/// writes nothing: where all of `specs` train, or one of them stands for the reads of what `trains`.
+pub fn default_history<'a>(
+    specs: impl IntoIterator<Item = &'a AccessSpec, IntoIter: Clone>,
+    trains: bool,
+) -> DriveHistory {
+    let specs = specs.into_iter();
+    let mut writers = specs.clone().filter_map(AccessSpec::writes_in_sequence).peekable();
+    let is_filled = writers.peek().is_some() || trains || specs.clone().all(AccessSpec::is_training);
+    if is_filled && writers.all(|is_sequential| is_sequential) {
         DriveHistory::Sequential
     } else {
         DriveHistory::default()
@@ -233,15 +238,14 @@ mod tests {
             (&["md1200-sql-log", "storagebench-streaming"], sequential),
             (&["md1200-sql-log", "md1200-oltp"], DriveHistory::default()),
             (&["storagebench-streaming"], DriveHistory::default()),
+            (&["mlperf-unet3d"], sequential),
+            (&["mlperf-unet3d", "storagebench-streaming"], DriveHistory::default()),
             (&["md1200-oltp"], DriveHistory::default()),
         ];
         for (names, history) in rows {
-            let app = |name: &&str| Application {
-                workload: find_workload(name, Path::new("")).expect("it is built in"),
-                iodepth: 8,
-            };
-            let applications: Vec<Application> = names.iter().map(app).collect();
-            assert_eq!(default_history(&applications), history, "{names:?}");
+            let spec = |name: &&str| find_workload(name, Path::new("")).expect("it is built in").spec;
+            let specs: Vec<AccessSpec> = names.iter().map(spec).collect();
+            assert_eq!(default_history(&specs, false), history, "{names:?}");
         }
     }
 }

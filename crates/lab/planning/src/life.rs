@@ -6,7 +6,7 @@
 
 use super::Bench;
 use raidlab_advisor::plan::{Judged, Life};
-use raidlab_advisor::risk::{Endurance, LossRules, RatedFlash};
+use raidlab_advisor::risk::{Endurance, LossRules, RatedFlash, SECS_PER_DAY};
 use raidlab_hardware::DriveModel;
 use raidlab_workload::RunResult;
 use raidlab_worlds::simulated::{FLASH_HOST_RATE, WRITE_AMPLIFICATION};
@@ -14,8 +14,6 @@ use serde::Serialize;
 
 /// Years that makers mostly give a warranty for on drives for servers, which their drive writes per day are told for.
 pub const WARRANTY_YEARS: f64 = 5.0;
-
-const SECS_PER_DAY: f64 = 86_400.0;
 
 /// How long the drives last under one application, or under all that run together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -114,6 +112,7 @@ pub(super) fn rated_flash(drive: &DriveModel) -> Option<RatedFlash> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use raidlab_advisor::risk::DAYS_PER_YEAR;
     use raidlab_hardware::Catalog;
     use std::collections::BTreeMap;
 
@@ -150,10 +149,10 @@ mod tests {
                 };
                 endurance.years()
             };
-            let per_day = rated.rated_bytes / WARRANTY_YEARS / 365.25;
+            let per_day = rated.rated_bytes / WARRANTY_YEARS / DAYS_PER_YEAR;
             let at_random = years(rated.modelled(), per_day);
             assert!((at_random / WARRANTY_YEARS - 1.0).abs() < 1e-6, "{}: {at_random} years", drive.id);
-            let cycles = years(1.0, rated.capacity) * 365.25 / (1.0 + rated.spare.unwrap_or(0.0));
+            let cycles = years(1.0, rated.capacity) * DAYS_PER_YEAR / (1.0 + rated.spare.unwrap_or(0.0));
             let most = match rated.bits_per_cell {
                 1 => 100_000.0,
                 2 => 10_000.0,

@@ -26,8 +26,7 @@ use raidlab_advisor::plan::{
 use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, all_processors};
 use raidlab_sim::{
-    ControllerName, LoadRegion, SimulatedEnclosure, SimulatedVolume, SimulationLoad, VolumeLoad,
-    simulate_each,
+    ControllerName, LoadRegion, SimulatedEnclosure, SimulationLoad, VolumeLoad, simulate_each,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::LagStats;
@@ -523,12 +522,7 @@ impl Tiers<'_> {
             (ramp, run) = (ramp.max(load.ramp), run.max(load.run));
             iops += judged.performance.iter().map(|it| it.iops).sum::<f64>();
             let models = bench.models(judged.geometry);
-            volumes.push(SimulatedVolume {
-                config: array.config,
-                drive: models.drive_in_place(),
-                owner: ControllerName::A,
-                beside: models.beside.cloned(),
-            });
+            volumes.push(models.volume(&array.config, ControllerName::A));
             controller.get_or_insert_with(|| models.controller_in_place());
             let workload = together(own.applications, &own.needs.own, &paces).spec;
             loads.push(VolumeLoad {

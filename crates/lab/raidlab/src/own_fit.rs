@@ -198,7 +198,31 @@ impl FitOfRuns {
     }
 }
 
-/// Fits. `progress` is told what is done and how much of it is.
+/// Fits figures to runs. `progress` is told what is done and how much of it is.
+///
+/// ```
+/// use raidlab::{Array, Catalog, CatalogChange, FitOfRunsTask, NanoSpan, Window, fit_runs, simulate, workload};
+///
+/// let array = Array::new("jbod".parse()?, 1, "generic-nvme", "linux-md-nvme");
+/// let window = Window { ramp: NanoSpan::from_millis(20), run: NanoSpan::from_millis(200), settles: false, ..Window::default() };
+/// // In place of a measured run: a drive that takes longer to read than its entry says.
+/// let slow = CatalogChange { entry: "generic-nvme".into(), key: "host.read_latency".into(), value: "90 us".into(), source: None };
+/// let run = simulate(&Catalog::with(&[], &[slow])?, array.clone(), &workload("storagebench-database")?, &window)?;
+///
+/// let task = FitOfRunsTask {
+///     array: &array,
+///     files: &[],
+///     changes: &[],
+///     figures: &["generic-nvme:host.read_latency".into()],
+///     runs: &[("measured".into(), run)],
+///     rounds: 1,
+///     scan: 0,
+///     threads: None,
+/// };
+/// let fit = fit_runs(&task, &mut |_, _| {})?;
+/// assert!(fit.distance_after <= fit.distance_before);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`FitOfRunsError`]; what is wrong with what is asked is found before the search.

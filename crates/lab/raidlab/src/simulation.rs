@@ -109,6 +109,17 @@ struct HostFile {
 }
 
 /// A modelled array that is set up for runs.
+///
+/// ```
+/// use raidlab::{Array, Catalog, NanoSpan, Simulation, Window, workload};
+///
+/// let array = Array::new("5".parse()?, 4, "st3600057ss", "perc-h800");
+/// let simulation = Simulation::new(&Catalog::builtin(), array)?.finding_bottleneck()?;
+/// let window = Window { run: NanoSpan::from_secs(2), settles: false, ..Window::default() };
+/// let run = simulation.run(&window.iodepth(16).load(&workload("md1200-oltp")?), None)?;
+/// println!("{}: {}", simulation.label(), run.bottleneck.expect("it was looked for").name);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Simulation {
     catalog: Arc<Catalog>,

@@ -54,7 +54,7 @@ extern crate self as raidlab_report;
 mod testdata;
 
 pub use chart::Palette;
-pub use document::{Cell, Document, Picture, Text};
+pub use document::{Cell, Document, Picture, Text, shortened};
 pub use figures::three_digits;
 pub use page::{FedCurve, FedPlace, Quantity, QuantityError};
 pub use programs::{

@@ -21,12 +21,14 @@ pub fn table(table: &Table, content: &str) -> Result<Vec<u8>, ParquetError> {
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut file = SerializedFileWriter::new(Vec::new(), schema(table)?, Arc::new(properties))?;
     let mut group = file.next_row_group()?;
+    let text = |value: &Value| value.text().map(ByteArray::from);
+    let count = |value: &Value| value.count().map(u64::cast_signed);
     for (index, (_, kind)) in table.columns().iter().enumerate() {
         let values = table.rows().iter().map(|row| &row[index]);
         match kind {
             Kind::Text => column::<ByteArrayType>(&mut group, values.map(text))?,
             Kind::Count => column::<Int64Type>(&mut group, values.map(count))?,
-            Kind::Real => column::<DoubleType>(&mut group, values.map(real))?,
+            Kind::Real => column::<DoubleType>(&mut group, values.map(Value::real))?,
         }
     }
     group.close()?;
@@ -67,16 +69,4 @@ fn column<T: DataType>(
     }
     column.typed::<T>().write_batch(&present, Some(&levels), None)?;
     column.close()
-}
-
-fn text(value: &Value) -> Option<ByteArray> {
-    if let Value::Text(text) = value { Some(ByteArray::from(text.as_str())) } else { None }
-}
-
-fn count(value: &Value) -> Option<i64> {
-    if let Value::Count(count) = value { Some(count.cast_signed()) } else { None }
-}
-
-fn real(value: &Value) -> Option<f64> {
-    if let Value::Real(number) = value { Some(*number) } else { None }
 }

@@ -7,6 +7,7 @@
 //! Invariant: every row has a value of its kind, or none, for every column.
 
 use crate::known::{is_missing, is_missing_count};
+use raidlab_store::StoredRun;
 use raidlab_workload::{ArrayFacts, OpSummary, RunResult, RunSeries, SeriesColumns, Summaries};
 use serde::Serialize;
 
@@ -25,6 +26,13 @@ pub struct KeptRun<'a> {
     pub tags: &'a [String],
     /// What came of it.
     pub run: &'a RunResult,
+}
+
+impl<'a> From<&'a StoredRun> for KeptRun<'a> {
+    fn from(stored: &'a StoredRun) -> Self {
+        let StoredRun { id, study, title, started_at, tags, result, .. } = stored;
+        Self { id: *id, study: *study, title, started_at, tags, run: result }
+    }
 }
 
 /// What a column holds.
@@ -49,6 +57,23 @@ pub enum Value {
     Count(u64),
     /// A number.
     Real(f64),
+}
+
+impl Value {
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// The count, if it is one.
+    pub fn count(&self) -> Option<u64> {
+        if let Self::Count(count) = self { Some(*count) } else { None }
+    }
+
+    /// The number, if it is one.
+    pub fn real(&self) -> Option<f64> {
+        if let Self::Real(number) = self { Some(*number) } else { None }
+    }
 }
 
 /// Columns with names and kinds, and rows.

@@ -346,7 +346,7 @@ impl Runner<'_> {
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-        let in_folder = section.path.is_dir() || !section.is_there && !section.path.exists();
+let in_folder = section.path.is_dir() || !section.is_there && !section.path.exists();
         let opened = match section.load.accelerators_alone().filter(|_| in_folder) {
             Some(it) => {
                 self.scratch.make(&section.path)?;
@@ -598,7 +598,12 @@ fn open_samples(
     };
     let names = std::slice::from_ref(&section.path);
     let mut tell = |_: &Path, written, total| prepare(written, total);
-    FileBench::open_samples(names, it, &options, LoadOptions::default(), cancel, &mut tell)
+    let mut bench =
+        FileBench::open(names, Some(it), (&options, &[]), LoadOptions::default(), cancel, &mut tell)?;
+    if options.lay_out.is_some() {
+        bench.take_over();
+    }
+    Ok(bench)
 }
 
 /// Opens storage that is not raidlab's; it is written to where the load writes, and its data is named as lost.
@@ -610,7 +615,8 @@ fn open_what_is_there(section: &MeasureSection, cancel: &AtomicBool) -> Result<F
         destroy_data: None,
     };
     let names = std::slice::from_ref(&section.path);
-    FileBench::open(names, &options, &section.destroy_data, LoadOptions::default(), cancel, &mut |_, _, _| {})
+    let what = (&options, &section.destroy_data[..]);
+    FileBench::open(names, None, what, LoadOptions::default(), cancel, &mut |_, _, _| {})
 }
 
 #[cfg(test)]

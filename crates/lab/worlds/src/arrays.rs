@@ -16,6 +16,7 @@ use raidlab_hardware::{
     EnclosureModel, MdModel, PAGE_BYTES, RmwLevel,
 };
 use raidlab_raid::LevelVariant;
+use raidlab_sim::{ControllerName, SimulatedVolume};
 use raidlab_units::{BlockSize, ByteCount};
 use raidlab_workload::ArrayFacts;
 use serde::Serialize;
@@ -102,6 +103,12 @@ impl Models<'_> {
         let interface =
             links.into_iter().flatten().fold(self.drive.interface, |link, bay| link.within(bay.rate));
         DriveModel { interface, ..self.drive.clone() }
+    }
+
+    /// A volume of `config` as a simulation takes it.
+    pub fn volume(&self, config: &ArrayConfig, owner: ControllerName) -> SimulatedVolume {
+        let (config, beside) = (config.clone(), self.beside.cloned());
+        SimulatedVolume { config, drive: self.drive_in_place(), owner, beside }
     }
 
     /// Checks that the drives fit the enclosure's places.

@@ -13,7 +13,7 @@ use crate::load::Load;
 use raidlab_units::{ByteCount, NanoSpan, three_digits};
 use raidlab_workload::{
     Accelerator, AcceleratorFacts, AccessSpec, Actor, CHECKPOINT_SUFFIX, Checkpoint, CheckpointFacts,
-    MixPart, OfferedLoad, Places, RunResult,
+    DriverError, MixPart, OfferedLoad, Places, RunResult,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -293,6 +293,18 @@ fn with_accelerators(like: &Load, count: u32) -> Load {
         load.workload.spec = spec;
     }
     load
+}
+
+/// Refuses a checkpoint of `bytes` beside `training` that is longer than the `room` for it, before anything runs.
+///
+/// # Errors
+/// [`DriverError::TooLarge`], which a run that writes it would end with.
+pub fn check_checkpoint(training: &str, bytes: ByteCount, room: ByteCount) -> Result<(), DriverError> {
+    if bytes <= room {
+        return Ok(());
+    }
+    let spec = format!("{training}{CHECKPOINT_SUFFIX}");
+    Err(DriverError::TooLarge { spec, what: "the checkpoint", needs: bytes, has: room })
 }
 
 /// A load that writes a checkpoint of `bytes` by `writers`.

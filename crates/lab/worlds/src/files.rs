@@ -7,7 +7,7 @@ use crate::simulated::{SimulatedError, simulation_load};
 use raidlab_hardware::{Catalog, CatalogError, FilesystemModel, HostModel, PAGE_BYTES};
 use raidlab_sim::{
     ControllerName, FileAccess, FilePlace, FilesOutcome, HostVolume, SimulatedEnclosure, SimulatedHost,
-    SimulatedVolume, simulate_file_load, simulate_files,
+    simulate_file_load, simulate_files,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::program::{
@@ -218,12 +218,7 @@ fn simulated_host(
     array: &ModelledArray,
     files: Vec<FilePlace>,
 ) -> SimulatedHost {
-    let volume = SimulatedVolume {
-        config: array.config.clone(),
-        drive: models.drive_in_place(),
-        owner: ControllerName::A,
-        beside: models.beside.cloned(),
-    };
+    let volume = models.volume(&array.config, ControllerName::A);
     let on_host = models.controller.clone().on_host(host.host);
     let controller = models.enclosure.map_or(on_host.clone(), |enclosure| on_host.behind(enclosure));
     let mut filesystem = host.filesystem.clone();

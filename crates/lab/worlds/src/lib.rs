@@ -50,7 +50,7 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use ends::{Ends, Estimates};
-pub use feeding::{FedPoint, Feeding, FeedingOrder, accelerator, feed, feedings};
+pub use feeding::{FedPoint, Feeding, FeedingOrder, accelerator, check_checkpoint, feed, feedings};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use foreign_text::as_text;
 pub use load::{

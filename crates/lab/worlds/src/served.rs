@@ -17,8 +17,8 @@ use raidlab_hardware::{
     Transport,
 };
 use raidlab_sim::{
-    ControllerName, NfsSpec, PlacedFile, SimulatedEnclosure, SimulatedVolume, StreamsOutcome, StreamsSpec,
-    StreamsVolume, simulate_streams,
+    ControllerName, NfsSpec, PlacedFile, SimulatedEnclosure, StreamsOutcome, StreamsSpec, StreamsVolume,
+    simulate_streams,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::program::{FileId, Readers, ReadersConfig, StreamsFigures};
@@ -232,12 +232,7 @@ fn spec_of(
     load: &ServedLoad,
     (server, filesystem): (&FileServerModel, &FilesystemModel),
 ) -> StreamsSpec {
-    let volume = SimulatedVolume {
-        config: array.config.clone(),
-        drive: models.drive_in_place(),
-        owner: ControllerName::A,
-        beside: models.beside.cloned(),
-    };
+    let volume = models.volume(&array.config, ControllerName::A);
     let enclosure =
         SimulatedEnclosure { controller: models.controller_in_place(), second: None, volumes: vec![volume] };
     let part = |port| (port, 0);

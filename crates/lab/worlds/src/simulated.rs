@@ -11,8 +11,8 @@ use raidlab_controller::{ConfigError, Controller, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_sim::{
     BottleneckOutcome, ControllerName, Extent, FailoverOutcome, Gain, Goal, LoadRegion, Probe, ProbeFigures,
-    RebuildProgress, SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
-    Station, Stay, TimesOutcome, find_bottleneck, simulate_attributed, simulate_degraded, simulate_enclosure,
+    RebuildProgress, SimError, SimulatedEnclosure, SimulationLoad, SimulationOutcome, Station, Stay,
+    TimesOutcome, find_bottleneck, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::program::{BonnieError, ReadersError};
@@ -373,12 +373,7 @@ pub fn run_simulated_loads(
 
 /// The array as a simulation takes it: once for each volume, each at its controller.
 pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
-    let volume = |owner| SimulatedVolume {
-        config: array.config.clone(),
-        drive: models.drive_in_place(),
-        owner,
-        beside: models.beside.cloned(),
-    };
+    let volume = |owner| models.volume(&array.config, owner);
     let volumes = array.controllers.as_ref().map_or_else(
         || vec![volume(ControllerName::A)],
         |controllers| controllers.owners.iter().map(|owner| volume((*owner).into())).collect(),

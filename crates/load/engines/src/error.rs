@@ -171,6 +171,21 @@ pub enum LoadError {
         /// The size asked for.
         bytes: ByteCount,
     },
+    /// Samples of such a size together are no file of them, or too many.
+    #[error(
+        "sample files of {bytes} can't be laid out at '{}': ask for {least}, which is one file of these samples, to {most}",
+        .path.display()
+    )]
+    SamplesSize {
+        /// The folder.
+        path: PathBuf,
+        /// The size asked for.
+        bytes: ByteCount,
+        /// What one file takes.
+        least: ByteCount,
+        /// What as many as there may be take.
+        most: ByteCount,
+    },
     /// The file system has too little room.
     #[error(
         "no room for '{}': it needs {}, its file system has {}: free some space, ask for a \
@@ -381,6 +396,7 @@ impl LoadError {
             | Self::Unfinished { .. }
             | Self::SizeDiffers { .. }
             | Self::LayOutSize { .. }
+            | Self::SamplesSize { .. }
             | Self::TooSmall { .. }
             | Self::BlockSize { .. }
             | Self::ReadOnly { .. }

@@ -46,10 +46,16 @@ struct Note {
 }
 
 impl SampleFolder {
+    /// Where the sample files in `parent` are.
+    pub fn place_in(parent: &Path) -> PathBuf {
+        parent.join(FOLDER)
+    }
+
     /// Opens the sample files of `it` in `parent`; with `lay_out` bytes they are laid out if they are not there.
     ///
     /// # Errors
-    /// [`LoadError::NoSamples`], [`LoadError::OtherSamples`], [`LoadError::NoSpace`], [`LoadError::Cancelled`], and what the system answers.
+    /// [`LoadError::NoSamples`], [`LoadError::OtherSamples`], [`LoadError::SamplesSize`], [`LoadError::NoSpace`], [`LoadError::Cancelled`],
+    /// and what the system answers.
     pub(crate) fn open(
         parent: &Path,
         it: &Accelerator,
@@ -57,12 +63,15 @@ impl SampleFolder {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(LayOutProgress),
     ) -> Result<Self, LoadError> {
-        let folder = parent.join(FOLDER);
+        let folder = Self::place_in(parent);
         let made_of = made_of(it);
         let note = Note::read(&folder)?;
         let of = |bytes: ByteCount| {
             let files = SampleFiles::of(it, bytes, SEED);
-            files.ok_or_else(|| LoadError::LayOutSize { path: folder.clone(), bytes })
+            files.ok_or_else(|| {
+                let (least, most) = SampleFiles::sizes(it);
+                LoadError::SamplesSize { path: folder.clone(), bytes, least, most }
+            })
         };
         let fits = |note: &Note| note.is_complete && note.made_of == made_of;
         let files = match (note, lay_out) {

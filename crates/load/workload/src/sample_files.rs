@@ -23,7 +23,7 @@ pub struct SampleFiles {
 impl SampleFiles {
     /// Returns files for samples of `it`, of `total` bytes together or a little more; none if that is less than a file or too many of them.
     pub fn of(it: &Accelerator, total: ByteCount, seed: u64) -> Option<Self> {
-        let mean = it.sample.mean_bytes() * f64::from(it.samples_per_file);
+        let mean = mean_bytes(it);
         let count = (total.get() as f64 / mean.max(1.0)).round() as u64;
         if !(1..=FILES_MAX).contains(&count) {
             return None;
@@ -35,8 +35,19 @@ impl SampleFiles {
         Some(Self { stride_bytes: longest.next_multiple_of(ALIGN_BYTES), lengths })
     }
 
+    /// The size of one file for samples of `it`, and of as many as there may be.
+    pub fn sizes(it: &Accelerator) -> (ByteCount, ByteCount) {
+        let of = |files: u64| ByteCount((mean_bytes(it) * files as f64).ceil() as u64);
+        (of(1), of(FILES_MAX))
+    }
+
     /// Room that all take among the offsets of a target.
     pub fn region(&self) -> ByteCount {
         ByteCount(self.stride_bytes * self.lengths.len() as u64)
     }
+}
+
+/// What a file takes on average.
+fn mean_bytes(it: &Accelerator) -> f64 {
+    it.sample.mean_bytes() * f64::from(it.samples_per_file)
 }

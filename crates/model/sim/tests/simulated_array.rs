@@ -290,6 +290,18 @@ fn a_rebuild_makes_way_for_the_host_above_its_floor() {
     assert_eq!(high, free, "what is below its floor makes no way");
 }
 
+/// It was an index out of bounds in the controller.
+#[test]
+fn a_member_that_is_not_there_can_not_be_missing() {
+    let mut array = array("5", 5);
+    array.config.resilience.spares = 1;
+    let load = load(AccessLine::plain(8192, 100, 100), 8);
+    let with = |member| simulate_degraded(&array.enclosure(), &load, MemberIndex(member)).map(drop);
+    assert_eq!(with(5), Ok(()), "a spare is one of its devices");
+    assert_eq!(with(6), Err(SimError::NoSuchMember { member: 6, devices: 6 }));
+    assert_eq!(with(99), Err(SimError::NoSuchMember { member: 99, devices: 6 }));
+}
+
 /// In slices a rebuild takes its share of the time from the host and no more, and the host leaves it that.
 #[test]
 fn a_rebuild_has_its_share_of_the_time() {

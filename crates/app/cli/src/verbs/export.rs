@@ -180,23 +180,12 @@ impl TableArgs {
     /// What `write` makes of the table.
     fn table<T>(&self, write: impl Fn(&Table) -> T) -> Result<T, Failure> {
         let runs = self.place.db.runs(&self.runs)?;
-        let kept: Vec<KeptRun<'_>> = runs.iter().map(kept_run).collect();
+        let kept: Vec<KeptRun<'_>> = runs.iter().map(KeptRun::from).collect();
         Ok(write(&match self.table {
             TableOf::Runs => Table::runs(&kept),
             TableOf::Series => Table::series(&kept),
             TableOf::Histograms => Table::histograms(&kept),
         }))
-    }
-}
-
-fn kept_run(run: &StoredRun) -> KeptRun<'_> {
-    KeptRun {
-        id: run.id,
-        study: run.study,
-        title: &run.title,
-        started_at: &run.started_at,
-        tags: &run.tags,
-        run: &run.result,
     }
 }
 

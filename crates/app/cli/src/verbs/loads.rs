@@ -20,8 +20,8 @@ use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Actor, BoundFacts, Pacing, RequestRate, RunResult, Workload, derived_seed};
 use raidlab_worlds::{
     Feeding, FeedingOrder, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
-    RUN_TO_THE_END, SteadyRounds, accelerator, check_iodepths, default_iodepth, feed, find_load, sweep,
-    until_steady, varied,
+    RUN_TO_THE_END, SteadyRounds, accelerator, check_checkpoint, check_iodepths, default_iodepth, feed,
+    find_load, sweep, until_steady, varied,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -177,12 +177,10 @@ impl JudgeArgs {
     }
 
     /// Refuses a checkpoint that is longer than the `room` for it, before anything runs.
-    pub(crate) fn check_checkpoint(&self, room: ByteCount) -> Result<(), Failure> {
-        let Some(bytes) = self.checkpoint.filter(|bytes| *bytes > room) else { return Ok(()) };
-        let (bytes, room) = (bytes.beside(&room), room.beside(&bytes));
-        let error = anyhow::anyhow!("the checkpoint takes {bytes}, and lies on {room}");
-        let failure = Failure::input(error).with_option("--checkpoint");
-        Err(failure.with_hint("make it smaller, or what it is written to larger"))
+    pub(crate) fn check_checkpoint(&self, plan: &LoadPlan, room: ByteCount) -> Result<(), Failure> {
+        let (Some(bytes), Some(training)) = (self.checkpoint, plan.workloads.first()) else { return Ok(()) };
+        check_checkpoint(training.name(), bytes, room)
+            .map_err(|error| Failure::input(error).with_option("--checkpoint"))
     }
 
     /// Whether loads are run again until they are steady.

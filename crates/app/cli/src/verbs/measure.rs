@@ -208,13 +208,17 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
     let targets = names_here(&args.targets, hosts);
-    let (made, opened) = open_targets(args, plan, &targets, (&mut *hosts, cancel, &mut *progress));
+    let made = make_folders(args, plan, &targets);
     let samples = samples_of(plan, &targets);
+    let opened = made.and_then(|made| {
+        let bench = open_targets(args, plan, (&targets, samples), (&mut *hosts, cancel, &mut *progress))?;
+        Ok((made, bench))
+    });
     let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
     if !hosts.is_alone() && agree(hosts, own)?.is_none() {
         return Ok(None);
     }
-    let mut bench = match opened {
+    let (made, mut bench) = match opened {
         Err(error) if error.is_cancelled() => return Ok(None),
         opened => opened.map_err(|error| failure(error, args))?,
     };
@@ -227,13 +231,14 @@ fn measure(
     let mut written = match (samples, args.judge.checkpoint()) {
         (Some(_), Some(bytes)) => {
             let size = ByteCount(bytes.get().next_multiple_of(1 << 20) + CHECKPOINT_MARGIN);
-            let opened = open(args, &targets, (true, Some(size)), (&mut *hosts, cancel, &mut *progress));
+            let opened =
+                open(args, (&targets, None), (true, Some(size)), (&mut *hosts, cancel, &mut *progress));
             Some(opened.map_err(|error| failure(error, args))?)
         }
         _ => None,
     };
     if samples.is_none() {
-        args.judge.check_checkpoint(bench.size())?;
+        args.judge.check_checkpoint(plan, bench.size())?;
     }
     let mut run = |load: &Load, label: &str, done: f64| {
         let is_written = load.workload.spec.writes();
@@ -360,66 +365,45 @@ fn is_path(name: &Path) -> bool {
     !is_nbd_uri(name) && !is_remote_uri(name) && null_size_text(name).is_none()
 }
 
-/// Opens the targets, also those that take a while to answer; which folders were made for them comes first.
+/// Opens the targets, also those that take a while to answer, or the sample files in them.
 fn open_targets(
     args: &Args,
     plan: &LoadPlan,
-    targets: &[PathBuf],
+    (targets, samples): (&[PathBuf], Option<&Accelerator>),
     (hosts, cancel, progress): Watchers<'_>,
-) -> (Vec<PathBuf>, Result<FileBench, FileError>) {
-    let made = match make_folders(args, plan, targets) {
-        Ok(made) => made,
-        Err(error) => return (Vec::new(), Err(error)),
-    };
-    let samples = samples_of(plan, targets);
+) -> Result<FileBench, FileError> {
     if samples.is_none() && hosts.leads() {
         tell_one_file(plan, targets);
     }
-    let may_write = args.precondition > 0
-        || args.judge.writes()
-        || plan.workloads.iter().any(|workload| workload.spec.writes());
+    let may_write = samples.is_none()
+        && (args.precondition > 0
+            || args.judge.writes()
+            || plan.workloads.iter().any(|workload| workload.spec.writes()));
     let are_exports = targets.iter().all(|target| is_nbd_uri(target));
     let is_absent =
         |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
-    let open_all = || match samples {
-        Some(it) => open_samples(args, it, targets, (&mut *hosts, cancel, &mut *progress)),
-        None => open(args, targets, (may_write, args.size), (&mut *hosts, cancel, &mut *progress)),
-    };
-    (made, once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all))
+    let open_all =
+        || open(args, (targets, samples), (may_write, args.size), (&mut *hosts, cancel, &mut *progress));
+    once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all)
 }
 
 fn open(
     args: &Args,
-    targets: &[PathBuf],
+    (targets, samples): (&[PathBuf], Option<&Accelerator>),
     (may_write, lay_out): (bool, Option<ByteCount>),
     (hosts, cancel, progress): Watchers<'_>,
 ) -> Result<FileBench, FileError> {
     let target = args.target_options(may_write, lay_out);
     let destroy_data: Vec<String> = args.destroy_data.iter().map(|name| text_here(name, hosts)).collect();
-    let mut lay_out = lay_out_teller((hosts, cancel, progress));
-    FileBench::open(targets, &target, &destroy_data, args.engine.options(), cancel, &mut lay_out)
-}
-
-/// Opens the sample files of `it`, a file for each sample or for as many as it says.
-fn open_samples(
-    args: &Args,
-    it: &Accelerator,
-    targets: &[PathBuf],
-    (hosts, cancel, progress): Watchers<'_>,
-) -> Result<FileBench, FileError> {
-    let target = args.target_options(false, args.size);
-    let mut lay_out = lay_out_teller((hosts, cancel, progress));
-    FileBench::open_samples(targets, it, &target, args.engine.options(), cancel, &mut lay_out)
-}
-
-fn lay_out_teller((hosts, cancel, progress): Watchers<'_>) -> impl FnMut(&Path, ByteCount, ByteCount) {
-    move |name: &Path, written: ByteCount, total: ByteCount| {
+    let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
         hosts.watch(cancel);
         progress.show(
             &format!("laying out {}: {written} of {total}", name.display()),
             written.get() as f64 / total.get() as f64,
         );
-    }
+    };
+    let what = (&target, &destroy_data[..]);
+    FileBench::open(targets, samples, what, args.engine.options(), cancel, &mut lay_out)
 }
 
 impl Args {

@@ -29,7 +29,7 @@ use raidlab_planning::{
 use raidlab_raid::LevelVariant;
 use raidlab_report::{page, terminal};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_worlds::{Feeding, condition_of};
+use raidlab_worlds::{Feeding, check_checkpoint, condition_of};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -235,6 +235,10 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         threads: args.threads,
         seed: args.seed,
     };
+    if let Some(bytes) = args.checkpoint {
+        check_checkpoint(&args.app.model, bytes, order.needs.usable)
+            .map_err(|error| Failure::input(error).with_option("--checkpoint"))?;
+    }
     if args.arrays == 2 {
         if args.app.accelerators.is_some() || args.checkpoint.is_some() {
             let error = anyhow::anyhow!("accelerators and checkpoints are not run on two arrays");
@@ -417,14 +421,8 @@ impl Args {
 
     /// Puts all drives that can be in one into the condition asked for, else into the one that fits the applications.
     fn condition_drives(&self, catalog: &mut Catalog, applications: &[Application]) -> Result<(), Failure> {
-        let is_sequential = |app: &Application| app.workload.spec.writes_in_sequence() != Some(false);
-        let is_training = self.app.accelerators.is_some();
-        // Training reads what was written in sequence; what it writes are checkpoints.
-        let fitting = if is_training && applications.iter().all(is_sequential) {
-            DriveHistory::Sequential
-        } else {
-            default_history(applications)
-        };
+        let specs = applications.iter().map(|app| &app.workload.spec);
+        let fitting = default_history(specs, self.app.accelerators.is_some());
         if self.condition.is_none() && self.fill.is_none() && fitting == DriveHistory::default() {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, print_named};
 use raidlab_report::known::null_what_is_missing;
+use raidlab_report::shortened;
 use raidlab_report::terminal::TerminalOptions;
 use raidlab_store::{RunFilter, RunLine, RunSelector, StoredRun, StoredStudy};
 
@@ -153,7 +154,7 @@ fn runs_text(lines: &[RunLine], options: TerminalOptions) -> String {
         let time: &[&str] = if has_time { &["Started"] } else { &[] };
         let header = [&["Run"], time, &["Target", "Workload"], &names].concat();
         let row = |line: &RunLine| {
-            let names = [cut_end(&line.target, target), cut_start(&line.workload, workload)];
+            let names = [shortened(&line.target, target), cut_start(&line.workload, workload)];
             let time = has_time.then(|| to_the_minute(&line.started_at));
             let ends = names.into_iter().chain(figures(line));
             std::iter::once(line.id.to_string()).chain(time).chain(ends).collect()
@@ -202,21 +203,13 @@ fn width_of(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// `name` in at most `width` characters, without its end.
-fn cut_end(name: &str, width: usize) -> String {
-    if name.chars().count() <= width {
-        return name.to_owned();
-    }
-    name.chars().take(width.saturating_sub(2)).chain("..".chars()).collect()
-}
-
 /// `name` in at most `width` characters, without its start: workloads of a suite begin alike.
 fn cut_start(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
         return name.to_owned();
     }
-    "..".chars().chain(name.chars().skip(length + 2 - width.max(2))).collect()
+    "...".chars().chain(name.chars().skip(length + 3 - width.max(3))).collect()
 }
 
 fn studies_text(studies: &[StoredStudy], output: &Output) -> String {

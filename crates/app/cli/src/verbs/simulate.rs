@@ -16,7 +16,7 @@ use raidlab::{
     Array, ArrayFile, ArrayFileError, ByteCount, CacheSettings, Catalog, ControllerSettings, DriveHistory,
     FileAccess, Hosts, IoPolicy, LevelVariant, Load, LoadsError, MetadataPolicy, NanoSpan, OwnHardware,
     Owner, Prediction, ReadPolicy, Resilience, SetupError, SimError, SimulatedError, Simulation,
-    WINDOW_DEFAULT, Workload, WritePolicy,
+    WINDOW_DEFAULT, Workload, WritePolicy, default_history,
 };
 use raidlab_machine::Environment;
 use raidlab_tracefile::ReadingAs;
@@ -214,7 +214,11 @@ struct HardwareArgs {
 
 /// Tells that drives are in another condition than workloads bring them to, which write in sequence only.
 fn tell_condition(workloads: &[Workload]) {
-    if workloads.iter().any(|workload| workload.spec.writes_in_sequence() == Some(true)) {
+    let is_it = |workload: &Workload| {
+        let spec = &workload.spec;
+        spec.writes() && default_history([spec], false) == DriveHistory::Sequential
+    };
+    if workloads.iter().any(is_it) {
         remark(format_args!(
             "note: all writes are sequential, and the drives are taken to be overwritten at random before: --condition sequential is what \
              such writes lead to, and what 'plan' takes then"
@@ -245,7 +249,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     };
     let mut plan = args.sweep.plan(&frame)?;
     args.file.synchronise(&mut plan)?;
-    args.judge.check_checkpoint(simulation.region())?;
+    args.judge.check_checkpoint(&plan, simulation.region())?;
     if hosts.leads() && is_by_training {
         remark(format_args!(
             "note: training data and checkpoints are written in sequence, and so the drives are taken to have been: --condition random:3 is \

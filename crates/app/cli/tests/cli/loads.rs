@@ -383,7 +383,7 @@ const TRAINING: &str = "schema = 1\nname = 'mine'\ntitle = 'Mine'\nsource = 'a t
 fn a_checkpoint_larger_than_its_storage_is_refused() {
     let bench = Bench::new();
     // Five disks of 600 GB hold data.
-    let sizes = ["4.81 TiB", "2.73 TiB", "make it smaller"];
+    let sizes = ["5.29 TB", "3.00 TB", "make it smaller"];
     simulate(&bench, &["-w", "checkpoint-llama3-405b"]).assert(2, &sizes);
     let feed = ["-w", "mlperf-unet3d", "--accelerators", "1", "--checkpoint", "5.29TB"];
     simulate(&bench, &feed).assert(2, &[&sizes[..], &["--checkpoint"]].concat());
@@ -392,6 +392,9 @@ fn a_checkpoint_larger_than_its_storage_is_refused() {
     let feed =
         ["measure", "null:64GiB", "-w", "mlperf-unet3d", "--accelerators", "1", "--checkpoint", "65GiB"];
     bench.run(&feed).assert(2, &["--checkpoint", "65 GiB", "64 GiB"]);
+    // A plan says so before its search, in the units that it was asked in.
+    let plan = ["plan", "--accelerators", "h100:2", "--usable", "2TB", "--checkpoint", "500TB"];
+    bench.run(&plan).assert(2, &["--checkpoint", "500 TB", "2.00 TB", "make it smaller"]);
 }
 
 /// A load that rests between its checkpoints is not steady by its nature, and nobody is warned of it.
@@ -443,6 +446,9 @@ fn accelerators_read_real_files_and_the_page_has_their_charts() {
     let run = ["-w", "mine.toml", "--accelerators", "1..2", "--ramp", "50ms", "--run", "300ms", "--buffered"];
     let measure = |more: &[&str]| bench.run(&[&["measure", "data"], &run[..], more].concat());
     measure(&[]).assert(2, &["has no sample files", "--size lays one out"]);
+    // One file holds 1251 samples.
+    let few = ["measure", "data", "-w", "mlperf-resnet50-h100", "--size", "64MiB", "--buffered"];
+    bench.run(&few).assert(2, &["sample files of 64 MiB", "ask for 137 MiB, which is one file"]);
     let args = ["--size", "8MiB", "--checkpoint", "1MiB", "--json", "--report", "page.html"];
     let json = measure(&args).well().json();
     let fed = &json["fed"][0];
@@ -466,7 +472,10 @@ fn accelerators_read_real_files_and_the_page_has_their_charts() {
     assert!(!again.contains("have no finished run"), "as on the page of the runs themselves");
     bench.done(&["runs", "--db", "runs.sqlite"]).says(&["2 accelerators"]);
     measure(&["--remove", "--size", "8MiB"]).well();
-    assert!(!bench.path().join("data/raidlab-samples").exists());
+    assert!(
+        bench.path().join("data/raidlab-samples").exists(),
+        "an earlier command laid them out and kept them"
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::job::JobKind;
 use axum::extract::State;
 use axum::response::Response;
+use raidlab_report::shortened;
 use raidlab_workload::builtin_workloads;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub(super) async fn measure(
 ) -> Result<Response, Fault> {
     studio.folder.check("target", &order.target)?;
     if !builtin_workloads().iter().any(|workload| workload.name() == order.workload) {
-        let what = format!("there is no workload '{}'", shortened(&order.workload));
+        let what = format!("there is no workload '{}'", shortened(&order.workload, 60));
         return Err(Fault::input(what, "workload", "take one of /api/workloads"));
     }
     text("iodepth", order.iodepth.as_ref())?;
@@ -111,8 +112,4 @@ pub(super) fn is_named(field: &str, named: Option<&String>, target: &str) -> Res
     }
     let what = "it is not the name of what would be written over";
     Err(Fault::input(what, field, format!("leave it out, or write '{target}' to have its data destroyed")))
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(60).collect()
 }

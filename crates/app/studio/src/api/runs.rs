@@ -58,15 +58,10 @@ pub(super) async fn csv(
     }
     blocking(move || {
         let runs = ids.iter().map(|id| run(&studio, *id)).collect::<Result<Vec<_>, Fault>>()?;
-        let kept: Vec<KeptRun<'_>> = runs.iter().map(kept_run).collect();
+        let kept: Vec<KeptRun<'_>> = runs.iter().map(KeptRun::from).collect();
         Ok(csv_response("runs.csv", raidlab_report::csv::table(&Table::runs(&kept))))
     })
     .await
-}
-
-fn kept_run(run: &StoredRun) -> KeptRun<'_> {
-    let StoredRun { id, study, title, started_at, tags, result, .. } = run;
-    KeptRun { id: *id, study: *study, title, started_at, tags, run: result }
 }
 
 fn run(studio: &StudioState, id: u64) -> Result<StoredRun, Fault> {

@@ -53,7 +53,7 @@ pub(super) fn drive(part: &DrivePart) -> f64 {
 }
 
 fn is_for_mixed_use(part: &DrivePart) -> bool {
-    const DAYS: f64 = 5.0 * 365.25;
+    const DAYS: f64 = 5.0 * crate::risk::DAYS_PER_YEAR;
     match part.wear {
         Wear::Rated(rated) => rated.host_bytes >= MIXED_USE_PER_DAY * DAYS * part.capacity.0 as f64,
         Wear::None | Wear::Unknown => false,

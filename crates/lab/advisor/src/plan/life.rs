@@ -10,11 +10,9 @@
 
 use super::estimate::{Demand, MERGING};
 use super::{Geometry, Needs};
+use crate::risk::{DAYS_PER_YEAR, SECS_PER_DAY};
 use raidlab_raid::StripeShape;
 use serde::{Deserialize, Serialize};
-
-const SECS_PER_DAY: f64 = 86_400.0;
-const DAYS_PER_YEAR: f64 = 365.25;
 
 /// What wears a drive out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

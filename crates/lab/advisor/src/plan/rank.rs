@@ -11,13 +11,11 @@
 
 use super::estimate::Demand;
 use super::{Geometry, Life, Needs, Settings};
+use crate::judge::EQUAL_SHARE;
 use raidlab_units::ByteCount;
 use raidlab_workload::{Metric, OpSummary, RunResult};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-
-/// A figure of at least this share of another counts as equal to it, as two runs of one array differ by about as much.
-const EQUAL_SHARE: f64 = 0.98;
 
 /// What a simulation found for one application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

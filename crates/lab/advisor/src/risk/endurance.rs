@@ -17,11 +17,8 @@
 //! Sources: JEDEC JESD218 and JESD219; P. Desnoyers, "Analytic Modeling of SSD Write Performance", SYSTOR 2012; cycles are estimated:
 //! makers of drives tell none, and articles have 1000 to 10,000 for three bits.
 
-use super::LossRules;
+use super::{DAYS_PER_YEAR, LossRules};
 use serde::{Deserialize, Serialize};
-
-/// Days in a year.
-const DAYS_PER_YEAR: f64 = 365.25;
 
 /// What a drive's life is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

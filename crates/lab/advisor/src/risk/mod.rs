@@ -57,8 +57,12 @@ use raidlab_raid::{LayoutError, LevelVariant};
 use raidlab_units::ByteCount;
 use serde::{Deserialize, Serialize};
 
-/// Hours in a year of 365.25 days.
-pub const HOURS_PER_YEAR: f64 = 8766.0;
+/// Seconds in a day.
+pub const SECS_PER_DAY: f64 = 86_400.0;
+/// Days in a year.
+pub const DAYS_PER_YEAR: f64 = 365.25;
+/// Hours in a year.
+pub const HOURS_PER_YEAR: f64 = 24.0 * DAYS_PER_YEAR;
 
 /// Latent errors of a disk in a year where nothing better is known: 3.45 % of 1.53 million drives had one in 32 months, which is
 /// a rate of `-ln(1 - 0.0345) / (32 / 12)`. From 1.9 % of enterprise drives to 8.5 % of nearline ones.

@@ -18,7 +18,6 @@ use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem
 use raidlab_advisor::{ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary};
 use raidlab_controller::{IoPolicy, WritePolicy};
 use raidlab_hosts::Hosts;
-use raidlab_workload::{Metric, builtin_workload};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
@@ -217,7 +216,7 @@ impl Planner<'_> {
                 Against::Figure(metric) => metric,
                 // Two workloads have no common metric but bytes.
                 Against::Same => PublishedMetric::MbPerS,
-                Against::Side(_) => metric_of(&pair.a.name),
+                Against::Side(_) => PublishedMetric::of_workload(&pair.a.name),
             };
             let workload = if pair.a == pair.b {
                 pair.a.label()
@@ -328,14 +327,6 @@ const CHOSEN: [&str; 3] = ["write_policy", "io_policy", "disk_cache"];
 impl ClaimWorkload {
     fn label(&self) -> String {
         self.block.map_or_else(|| self.name.clone(), |block| format!("{} {block}", self.name))
-    }
-}
-
-/// What the workload is judged by; an unknown one is reported when it is set up.
-fn metric_of(workload: &str) -> PublishedMetric {
-    match builtin_workload(workload).map(|found| found.metric) {
-        Ok(Metric::MbPerS) => PublishedMetric::MbPerS,
-        _ => PublishedMetric::Iops,
     }
 }
 

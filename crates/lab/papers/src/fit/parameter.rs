@@ -100,7 +100,8 @@ impl FitFile {
 }
 
 /// One figure of a searched number, with its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct FittedKey {
     /// Drive, controller, host, server or network.
     pub entry: String,
@@ -110,6 +111,14 @@ pub struct FittedKey {
     pub was: String,
     /// Its value now.
     pub value: String,
+}
+
+impl FittedKey {
+    /// The change of the catalogue that it asks for, if it is one, with its `source`.
+    pub(super) fn change(&self, source: &str) -> Option<CatalogChange> {
+        let Self { entry, key, was, value } = self.clone();
+        (value != was).then(|| CatalogChange { entry, key, value, source: Some(source.to_owned()) })
+    }
 }
 
 /// A number to search.

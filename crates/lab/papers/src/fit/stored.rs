@@ -3,7 +3,7 @@
 //! `raidlab fit` writes it, `--fitted FILE` of other verbs reads it: the values replace those of the built-in
 //! catalogue, with their source. A figure that the catalogue no longer has is an error there.
 
-use super::{Fit, FittedParameter, Residual};
+use super::{Fit, FittedKey, FittedParameter, Residual};
 use raidlab_hardware::CatalogChange;
 use raidlab_workload::toml_file::{self, TomlFileError};
 use raidlab_worlds::{TextFileError, read_text};
@@ -37,23 +37,9 @@ pub struct StoredFit {
     /// Whether the residuals are those of the paper's own settings.
     pub checked: bool,
     /// Every searched figure, whether it was changed or not.
-    pub figures: Vec<StoredFigure>,
+    pub figures: Vec<FittedKey>,
     /// The rows that depend on them.
     pub residuals: Vec<StoredResidual>,
-}
-
-/// A searched figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct StoredFigure {
-    /// Drive, controller, host, server or network.
-    pub entry: String,
-    /// The figure.
-    pub key: String,
-    /// Its value when the search began.
-    pub was: String,
-    /// Its value now.
-    pub value: String,
 }
 
 /// A row and how far the prediction is off.
@@ -97,15 +83,7 @@ impl StoredFit {
 
     /// The changes of the catalogue that it asks for.
     pub fn changes(&self) -> Vec<CatalogChange> {
-        let changed = self.figures.iter().filter(|figure| figure.value != figure.was);
-        changed
-            .map(|figure| CatalogChange {
-                entry: figure.entry.clone(),
-                key: figure.key.clone(),
-                value: figure.value.clone(),
-                source: Some(self.source.clone()),
-            })
-            .collect()
+        self.figures.iter().filter_map(|figure| figure.change(&self.source)).collect()
     }
 }
 

@@ -160,7 +160,7 @@ impl Table {
 }
 
 /// `name` in at most `width` characters; three dots stand for what is left out.
-fn shortened(name: &str, width: usize) -> String {
+pub fn shortened(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return name.to_owned();
     }

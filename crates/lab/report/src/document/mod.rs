@@ -13,6 +13,7 @@ pub(crate) mod html;
 mod markdown;
 mod terminal;
 
+pub use grid::shortened;
 pub use html::Picture;
 pub(crate) use terminal::render;
 

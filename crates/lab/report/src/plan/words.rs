@@ -287,7 +287,8 @@ fn searched(outcome: &PlanOutcome) -> String {
 
 /// What the best arrays are taken to be like where that decides how fast they are, and what became of trims.
 fn assumed(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
-    let is_sequential = default_history(order.applications) == DriveHistory::Sequential;
+    let specs = order.applications.iter().map(|app| &app.workload.spec);
+    let is_sequential = default_history(specs, false) == DriveHistory::Sequential;
     let is_training = order.applications.iter().all(|app| app.workload.spec.is_training());
     let mut lines = Vec::new();
     let mut add = |line: String| {

@@ -131,7 +131,7 @@ pub enum DriverError {
     /// What an actor works on does not fit into its part of the target.
     #[error(
         "{what} of workload '{spec}' takes {}, and lies on {}: make it smaller, or the target, region or places that it lies on larger",
-        .needs.beside(.has), .has.beside(.needs)
+        .needs.with(*.has)[0], .needs.with(*.has)[1]
     )]
     TooLarge {
         /// Name of the specification, or of the part.

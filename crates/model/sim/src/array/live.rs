@@ -123,6 +123,9 @@ impl<'a> LiveArray<'a> {
     }
 
     /// Pulls a member: what waits for it fails at once, what its drive has under way when that would have ended.
+    ///
+    /// # Panics
+    /// If the array has no such member.
     pub fn fail_member(&mut self, now: Nanos, member: MemberIndex) {
         self.advance(now);
         self.joining.retain(|(joining, _)| *joining != member);
@@ -136,6 +139,9 @@ impl<'a> LiveArray<'a> {
     }
 
     /// Puts another drive of the same kind in the place of one that was pulled, as soon as nothing is under way there.
+    ///
+    /// # Panics
+    /// If the array has no such member.
     pub fn add_member(&mut self, now: Nanos, member: MemberIndex, device_uuid: DeviceUuid) {
         self.advance(now);
         self.joining.push((member, device_uuid));

@@ -293,6 +293,16 @@ pub enum SimError {
     /// There is nothing to simulate.
     #[error("an enclosure without volumes serves nobody: give at least one")]
     NoVolumes,
+    /// A member that is to be missing is none of the array.
+    #[error(
+        "there is no member {member} that could be missing: the array has {devices} with its spares, counted from 0"
+    )]
+    NoSuchMember {
+        /// Its number.
+        member: u16,
+        /// Members and spares.
+        devices: usize,
+    },
     /// Something needs a second controller, and there is one.
     #[error("volume {volume} {what}, and there is only one controller: add a second")]
     NoSecondController {
@@ -478,6 +488,10 @@ fn simulate_with<const FOLLOWED: bool>(
         check_volume(enclosure, index)?;
         let mut controller = enclosure.controller_of(volume)?;
         if let Some(member) = missing {
+            let devices = controller.device_states().count();
+            if member.index() >= devices {
+                return Err(SimError::NoSuchMember { member: member.0, devices });
+            }
             controller.handle_member_loss(Nanos::ZERO, member);
         }
         let bytes = volume.config.block_size.bytes_of(controller.volume_blocks());
