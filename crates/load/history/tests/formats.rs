@@ -208,6 +208,75 @@ fn each_run_of_iostat_begins_with_the_time_since_the_start() {
     assert!(one.contains("means since the start of the system"), "{one}");
 }
 
+/// `sdb` did 100 reads per second in one of ten reports, and `-z` leaves it out of the others, some of which list nothing.
+#[test]
+fn devices_that_iostat_leaves_out_are_idle() {
+    let head = "Device            r/s     rkB/s     w/s     wkB/s  aqu-sz  %util\n";
+    let line = |name: &str, reads: f64| format!("{name} {reads:.2} {:.2} 0.00 0.00 0.10 1.00\n", reads * 4.0);
+    let report = |lines: &[String]| format!("{head}{}\n\n", lines.concat());
+    let object = |line: &String| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let names = ["r/s", "rkB/s", "w/s", "wkB/s", "aqu-sz", "util"];
+        let figures: Vec<String> =
+            names.iter().zip(&cells[1..]).map(|(name, cell)| format!("\"{name}\": {cell}")).collect();
+        format!("{{\"disk_device\": \"{}\", {}}}", cells[0], figures.join(", "))
+    };
+    let both = |reports: &[Vec<String>]| {
+        let banner = "Linux 6.1.0 (db1) \t11/29/26 \t_x86_64_\t(2 CPU)\n\n";
+        let text = banner.to_owned() + &reports.iter().map(|lines| report(lines)).collect::<String>();
+        let of_json = |lines: &Vec<String>| {
+            format!("{{\"disk\": [{}]}}", lines.iter().map(object).collect::<Vec<_>>().join(", "))
+        };
+        let statistics = reports.iter().map(of_json).collect::<Vec<_>>().join(", ");
+        let json = format!(
+            "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"statistics\": [{statistics}]}}]}}}}"
+        );
+        [text, json]
+    };
+    let told = |text: &str, name: &str, whole: bool| {
+        let told = Told { has_no_report_since_boot: whole, ..Told::default() };
+        let (format, readings) = raidlab_history::read("file", text, told).expect("it is whole");
+        let history = History::of(&[("file".into(), format)], &readings, &[name.to_owned()]);
+        let it = history.devices.into_iter().find(|it| it.device == name);
+        let it = it.unwrap_or_else(|| panic!("no {name} in {text}"));
+        (it.readings, it.iops.map(|it| it.mean), history.notes.iter().any(|note| note.contains("iostat -z")))
+    };
+    let (a, b) = (line("sda", 50.0), line("sdb", 100.0));
+    let mut reports = vec![vec![a.clone()]; 10];
+    reports[4].push(b.clone());
+    reports[7].clear();
+    let since_boot = [vec![vec![line("sda", 7.0), line("sdb", 3.0)]], reports.clone()].concat();
+    for text in both(&since_boot) {
+        assert_eq!(told(&text, "sda", false), (10, Some(45.0), true), "{text}");
+        assert_eq!(told(&text, "sdb", false), (10, Some(10.0), true), "{text}");
+    }
+    // `iostat -y` does not say what there is at first.
+    for text in both(&reports) {
+        assert_eq!(told(&text, "sdb", true), (10, Some(10.0), true), "{text}");
+    }
+    // Without `-z` idle devices are listed: one that appears was plugged in, and its first report is one as the others.
+    let plain = |more: &dyn Fn(usize) -> Option<String>| -> Vec<Vec<String>> {
+        let idle = "sdc 0.00 0.00 0.00 0.00 0.00 0.00\n".to_owned();
+        (0..11).map(|at| [a.clone(), idle.clone()].into_iter().chain(more(at)).collect()).collect()
+    };
+    for text in both(&plain(&|at| (at >= 6).then(|| b.clone()))) {
+        assert_eq!(told(&text, "sdb", false), (5, Some(100.0), false), "{text}");
+        assert_eq!(told(&text, "sda", false), (10, Some(50.0), false), "{text}");
+    }
+    for text in both(&plain(&|at| (at < 6).then(|| b.clone()))) {
+        assert_eq!(told(&text, "sdb", false), (5, Some(100.0), false), "{text}");
+    }
+    // `-h` has a table of each kind: zeros in one of them are no idle device.
+    let tables = |name: &str| {
+        format!(
+            "     r/s     rkB/s Device\n0.00 0.0k {name}\n\n     w/s     wkB/s Device\n8.00 4.0k {name}\n\n"
+        )
+    };
+    let text =
+        ["sda", "sdb", "sda", "sda", "sda"].map(|name| format!("avg-cpu:  %user\n 1.0%\n\n{}", tables(name)));
+    assert_eq!(told(&text.concat(), "sda", true), (5, Some(6.4), true));
+}
+
 #[test]
 fn a_mean_of_reads_and_writes_is_neither() {
     let it = device(IOSTAT_EL7, HistoryFormat::IostatText, "sda");
@@ -261,6 +330,37 @@ fn sysstat_writes_tables_in_more_forms() {
     );
     let it = device(SADF_ALL, HistoryFormat::SadfDatabase, "sda");
     assert_eq!((it.readings, it.iops.map(|it| it.mean)), (1, Some(100.0)));
+}
+
+/// sysstat 11.5.1 calls rates by shorter names, and both halves of them are read.
+#[test]
+fn the_first_json_of_iostat_has_rates() {
+    let of = |figures: &str| {
+        let report = format!("{{\"disk\": [{{\"disk_device\": \"sda\", {figures}}}]}}");
+        format!(
+            "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"h\", \"statistics\": [{report}, {report}]}}]}}}}"
+        )
+    };
+    let it = device(
+        &of(
+            "\"rrqm\": 0.00, \"wrqm\": 1.00, \"r\": 30.00, \"w\": 10.00, \"rkB\": 240.00, \"wkB\": 40.00, \"avgqu-sz\": 0.10",
+        ),
+        HistoryFormat::IostatJson,
+        "sda",
+    );
+    assert_eq!((it.iops.map(|it| it.mean), it.read_pct), (Some(40.0), Some(75.0)));
+    assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+    let it = device(
+        &of(
+            "\"tps\": 40.00, \"kB_read_per_sec\": 240.00, \"kB_wrtn_per_sec\": 40.00, \"kB_read\": 240, \"kB_wrtn\": 40",
+        ),
+        HistoryFormat::IostatJson,
+        "sda",
+    );
+    assert_eq!(
+        (it.iops.map(|it| it.mean), it.mb_per_s.map(|it| it.mean)),
+        (Some(40.0), Some(280.0 * 1024.0 / 1e6))
+    );
 }
 
 /// What sar, sadf and iostat print besides: the device last, units behind numbers, lines of single figures, both directions together.
