@@ -278,6 +278,9 @@ fn imported_jobs_ask_what_fio_asks() {
         "[a]\nfilesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k\n",
         "[a]\nsize=1000000\nrw=read\nbs=64k\n",
         "[part.$jobnum of $jobname]\nsize=1m\nrw=randread\nbs=4k\nnumjobs=2\n",
+        "[a]\nfilename=f\nnrfiles=4\nsize=1m\nrw=read\nbs=64k\n",
+        "[a]\nfilesize=1m\nrw=randread\nnorandommap\nrandom_generator=lfsr\n",
+        "[a]\nsize=8m\nrw=randread\nbs=3000\nnorandommap\n",
         "[a]\nsize=64m\nrw=randread\nrandom_distribution=normal:10\nbs=4k\nnorandommap\n",
     ];
     for job in rows {
