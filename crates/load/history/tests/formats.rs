@@ -102,6 +102,35 @@ fn pcp_tells_rates_of_its_devices() {
     assert_eq!((it.host.as_str(), it.readings), ("local", 3));
 }
 
+/// `pmrep -k` has host and interval in front; `blkread` counts blocks of 512 bytes.
+#[test]
+fn extended_csv_of_pcp_and_its_blocks_are_read() {
+    for by in [",", ";"] {
+        let row = |cells: &[&str]| cells.join(by) + "\n";
+        let text = "Host,Interval,".to_owned()
+            + &row(&[
+                "Time",
+                "\"disk.dev.read-vda\"",
+                "\"disk.dev.write-vda\"",
+                "\"disk.dev.blkread-vda\"",
+                "\"disk.dev.blkwrite-vda\"",
+            ])
+            + &row(&["db1", "0", "2026-11-28 21:00:00 UTC+0", "", "", "", ""])
+            + &row(&["db1", "10", "2026-11-28 21:00:10 UTC+0", "30.0", "10.0", "480.0", "80.0"]);
+        let it = device(&text, HistoryFormat::PcpCsv, "vda");
+        assert_eq!(
+            (it.host.as_str(), it.iops.map(|it| it.mean), it.read_pct),
+            ("db1", Some(40.0), Some(75.0))
+        );
+        assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+        let cut = read("file", &text.replace(&format!("{by}80.0"), "")).expect_err("cut").to_string();
+        assert_eq!(cut, "file, line 3: 6 cells where the head has 7");
+    }
+    let sums = "Time,\"disk.dev.total-vda\",\"disk.dev.blktotal-vda\"\n2026-11-28 21:00:10,40,560\n";
+    let it = device(sums, HistoryFormat::PcpCsv, "vda");
+    assert_eq!((it.iops.map(|it| it.mean), it.mb_per_s.map(|it| it.mean)), (Some(40.0), Some(0.28672)));
+}
+
 #[test]
 fn counters_of_postgresql_are_rates_between_snapshots() {
     let it = device(PG_STAT_IO, HistoryFormat::PgStatIo, "pg_stat_io");
@@ -516,6 +545,27 @@ fn labels_of_prometheus_tell_machines_apart() {
     let it = device(&jobs, HistoryFormat::Prometheus, "sda");
     assert_eq!((it.iops.map(|it| it.mean), it.read_ms.map(|it| it.mean)), (Some(100.0), Some(4.0)));
     assert!(all(&jobs).1.contains("2 jobs asked db1:9100"));
+    // node_exporter before 0.16.
+    let labels = "\"job\":\"a\"";
+    let old = [
+        ("reads_completed", 1000),
+        ("writes_completed", 500),
+        ("bytes_read", 8_192_000),
+        ("bytes_written", 2_048_000),
+        ("read_time_ms", 4000),
+        ("write_time_ms", 500),
+        ("io_time_ms", 2500),
+        ("io_time_weighted", 20_000),
+    ];
+    let old = answer(&old.map(|(name, each)| series(labels, name, 7, each)));
+    let it = device(&old, HistoryFormat::Prometheus, "sda");
+    assert_eq!((it.iops.map(|it| it.mean), it.read_pct.map(f64::round)), (Some(150.0), Some(67.0)));
+    assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+    assert_eq!((it.read_ms.map(|it| it.mean), it.write_ms.map(|it| it.mean)), (Some(4.0), Some(1.0)));
+    assert_eq!(
+        (it.busy_pct.map(|it| it.mean.round()), it.in_flight.map(|it| it.mean)),
+        (Some(25.0), Some(2.0))
+    );
     let refused = "{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"too many points\"}";
     let refused = read("file", refused).expect_err("an error").to_string();
     assert_eq!(refused, "file: Prometheus answered with an error: too many points");
@@ -530,7 +580,19 @@ fn what_is_wrong_is_told_with_its_line() {
         (&PMREP.replace("67.965,", ""), "file, line 3: 5 cells where the head has 6"),
         (&PMREP.replace("2026-11-28 21:00:03", "later"), "file, line 3: 'later' is no time"),
         (&PERFMON.replace("\"50\"", "\"fifty\""), "file, line 3: 0 C: is 'fifty', which is no number"),
-        (&IOSTAT_JSON[..400], "file, line 1"),
+        (
+            &IOSTAT_JSON[..400],
+            "file, line 14: the file is cut off: its JSON ends before it is whole; write or copy it to its end",
+        ),
+        (
+            &IOSTAT_JSON.replace("\"nodename\":", "\"nodename\""),
+            "file, line 4: no JSON: expected `:` at line 4 column 15",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}",
+            "file: the query returned no series: look whether",
+        ),
+        ("{\"sysstat\": {\"hosts\": []}}", "file: nothing in it says what a device read or wrote"),
         (
             "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{},\"values\":[]}]}}",
             "file: nothing in it says what a device read or wrote: ask for the counters themselves",

@@ -42,8 +42,11 @@ pub(super) fn meaning(column: &str) -> Option<(Figure, f64)> {
 }
 
 pub(super) fn parsed(text: &str) -> Result<Value, Located> {
-    serde_json::from_str(text)
-        .map_err(|error| (Some(error.line() as u64), HistoryProblem::Json(shown(&error.to_string()))))
+    serde_json::from_str(text).map_err(|error| {
+        let problem =
+            if error.is_eof() { HistoryProblem::CutOff } else { HistoryProblem::Json(error.to_string()) };
+        (Some(error.line() as u64), problem)
+    })
 }
 
 pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
