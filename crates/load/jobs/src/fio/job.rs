@@ -619,6 +619,16 @@ fn increment(reader: &mut Reader<'_>, base: u64) -> u64 {
     0
 }
 
+/// Whether fio's generator asks for each place once, without a map, too.
+fn is_generator_without_repeats(reader: &mut Reader<'_>) -> bool {
+    let name = reader.text("random_generator").unwrap_or("tausworthe");
+    if !["lfsr", "tausworthe", "tausworthe64"].contains(&name) {
+        let advice = "write tausworthe, tausworthe64 or lfsr";
+        reader.wrong("random_generator", format!("random_generator = {name}: {advice}"));
+    }
+    name == "lfsr"
+}
+
 /// How random requests are spread.
 fn spread(
     reader: &mut Reader<'_>,
@@ -640,14 +650,7 @@ fn spread(
     let (name, figures) = text.split_once(':').unwrap_or((text, ""));
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
     let is_one = lines.len() == 1 && u64::from(lines[0].bytes) == map_unit;
-    let repeats_none = match reader.text("random_generator").unwrap_or("tausworthe") {
-        "lfsr" => true,
-        "tausworthe" | "tausworthe64" => false,
-        other => {
-            let advice = "write tausworthe, tausworthe64 or lfsr";
-            return reader.wrong("random_generator", format!("random_generator = {other}: {advice}"));
-        }
-    };
+    let repeats_none = is_generator_without_repeats(reader);
     places.distribution = match (name, real(figures)) {
         ("random", _) if map && is_one => Distribution::Shuffle,
         ("random", _) if repeats_none && is_one && lines[0].random_pct == 100 => Distribution::Shuffle,
