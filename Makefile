@@ -53,7 +53,9 @@ EVERYTHING := --workspace --features raidlab-cli/ublk,raidlab-cli/mpi --locked
 programs:
 	bash tests/clients/setup.sh
 
+# What fuzzes is outside the workspace, whose changes leave its list of crates behind.
 lint: programs
+	$(CARGO) metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	$(LINTED) test $(EVERYTHING) --no-run
 
 # target/debug/raidlab with all its features, for the scripts that run it: as the tests are built, or some crates would be twice.

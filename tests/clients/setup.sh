@@ -14,6 +14,8 @@ done
 # To build for several hosts: MPI, and what its bindings are made with.
 command -v mpicc >/dev/null && command -v mpirun >/dev/null || missing+=(openmpi-bin libopenmpi-dev)
 compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null || missing+=(libclang-dev)
+# fio's own job files, which the tests compare.
+compgen -G '/usr/share/doc/fio/examples/*.fio' >/dev/null || missing+=(fio-examples)
 compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || missing+=(postgresql)
 ((${#missing[@]})) || exit 0
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)

@@ -30,6 +30,15 @@ pub enum HistoryProblem {
         "this answers what the counters were at one moment, and rates need a range: ask /api/v1/query_range with start, end and step"
     )]
     Instant,
+    /// Prometheus has nothing of what it was asked for.
+    #[error(
+        "the query returned no series: look whether its start and end are times that Prometheus keeps, and whether it asks for names that \
+         node_exporter has (query={{__name__=~\"node_disk_.*\"}})"
+    )]
+    NoSeries,
+    /// Its JSON ends too early.
+    #[error("the file is cut off: its JSON ends before it is whole; write or copy it to its end")]
+    CutOff,
     /// It is no JSON.
     #[error("no JSON: {0}")]
     Json(String),

@@ -66,6 +66,22 @@ impl Reading {
         self.place(figure).get_or_insert(value);
     }
 
+    /// What an idle device tells that otherwise tells this.
+    pub(crate) fn idle(&self) -> Self {
+        let none = |figure: Option<f64>| figure.map(|_| 0.0);
+        Self {
+            reads: none(self.reads),
+            writes: none(self.writes),
+            requests: none(self.requests),
+            read_bytes: none(self.read_bytes),
+            write_bytes: none(self.write_bytes),
+            moved_bytes: none(self.moved_bytes),
+            in_flight: none(self.in_flight),
+            busy_pct: none(self.busy_pct),
+            ..Self::default()
+        }
+    }
+
     /// Whether a figure is told.
     pub(crate) fn has(&mut self, figure: Figure) -> bool {
         self.place(figure).is_some()

@@ -102,6 +102,35 @@ fn pcp_tells_rates_of_its_devices() {
     assert_eq!((it.host.as_str(), it.readings), ("local", 3));
 }
 
+/// `pmrep -k` has host and interval in front; `blkread` counts blocks of 512 bytes.
+#[test]
+fn extended_csv_of_pcp_and_its_blocks_are_read() {
+    for by in [",", ";"] {
+        let row = |cells: &[&str]| cells.join(by) + "\n";
+        let text = "Host,Interval,".to_owned()
+            + &row(&[
+                "Time",
+                "\"disk.dev.read-vda\"",
+                "\"disk.dev.write-vda\"",
+                "\"disk.dev.blkread-vda\"",
+                "\"disk.dev.blkwrite-vda\"",
+            ])
+            + &row(&["db1", "0", "2026-11-28 21:00:00 UTC+0", "", "", "", ""])
+            + &row(&["db1", "10", "2026-11-28 21:00:10 UTC+0", "30.0", "10.0", "480.0", "80.0"]);
+        let it = device(&text, HistoryFormat::PcpCsv, "vda");
+        assert_eq!(
+            (it.host.as_str(), it.iops.map(|it| it.mean), it.read_pct),
+            ("db1", Some(40.0), Some(75.0))
+        );
+        assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+        let cut = read("file", &text.replace(&format!("{by}80.0"), "")).expect_err("cut").to_string();
+        assert_eq!(cut, "file, line 3: 6 cells where the head has 7");
+    }
+    let sums = "Time,\"disk.dev.total-vda\",\"disk.dev.blktotal-vda\"\n2026-11-28 21:00:10,40,560\n";
+    let it = device(sums, HistoryFormat::PcpCsv, "vda");
+    assert_eq!((it.iops.map(|it| it.mean), it.mb_per_s.map(|it| it.mean)), (Some(40.0), Some(0.28672)));
+}
+
 #[test]
 fn counters_of_postgresql_are_rates_between_snapshots() {
     let it = device(PG_STAT_IO, HistoryFormat::PgStatIo, "pg_stat_io");
@@ -208,6 +237,75 @@ fn each_run_of_iostat_begins_with_the_time_since_the_start() {
     assert!(one.contains("means since the start of the system"), "{one}");
 }
 
+/// `sdb` did 100 reads per second in one of ten reports, and `-z` leaves it out of the others, some of which list nothing.
+#[test]
+fn devices_that_iostat_leaves_out_are_idle() {
+    let head = "Device            r/s     rkB/s     w/s     wkB/s  aqu-sz  %util\n";
+    let line = |name: &str, reads: f64| format!("{name} {reads:.2} {:.2} 0.00 0.00 0.10 1.00\n", reads * 4.0);
+    let report = |lines: &[String]| format!("{head}{}\n\n", lines.concat());
+    let object = |line: &String| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let names = ["r/s", "rkB/s", "w/s", "wkB/s", "aqu-sz", "util"];
+        let figures: Vec<String> =
+            names.iter().zip(&cells[1..]).map(|(name, cell)| format!("\"{name}\": {cell}")).collect();
+        format!("{{\"disk_device\": \"{}\", {}}}", cells[0], figures.join(", "))
+    };
+    let both = |reports: &[Vec<String>]| {
+        let banner = "Linux 6.1.0 (db1) \t11/29/26 \t_x86_64_\t(2 CPU)\n\n";
+        let text = banner.to_owned() + &reports.iter().map(|lines| report(lines)).collect::<String>();
+        let of_json = |lines: &Vec<String>| {
+            format!("{{\"disk\": [{}]}}", lines.iter().map(object).collect::<Vec<_>>().join(", "))
+        };
+        let statistics = reports.iter().map(of_json).collect::<Vec<_>>().join(", ");
+        let json = format!(
+            "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"statistics\": [{statistics}]}}]}}}}"
+        );
+        [text, json]
+    };
+    let told = |text: &str, name: &str, whole: bool| {
+        let told = Told { has_no_report_since_boot: whole, ..Told::default() };
+        let (format, readings) = raidlab_history::read("file", text, told).expect("it is whole");
+        let history = History::of(&[("file".into(), format)], &readings, &[name.to_owned()]);
+        let it = history.devices.into_iter().find(|it| it.device == name);
+        let it = it.unwrap_or_else(|| panic!("no {name} in {text}"));
+        (it.readings, it.iops.map(|it| it.mean), history.notes.iter().any(|note| note.contains("iostat -z")))
+    };
+    let (a, b) = (line("sda", 50.0), line("sdb", 100.0));
+    let mut reports = vec![vec![a.clone()]; 10];
+    reports[4].push(b.clone());
+    reports[7].clear();
+    let since_boot = [vec![vec![line("sda", 7.0), line("sdb", 3.0)]], reports.clone()].concat();
+    for text in both(&since_boot) {
+        assert_eq!(told(&text, "sda", false), (10, Some(45.0), true), "{text}");
+        assert_eq!(told(&text, "sdb", false), (10, Some(10.0), true), "{text}");
+    }
+    // `iostat -y` does not say what there is at first.
+    for text in both(&reports) {
+        assert_eq!(told(&text, "sdb", true), (10, Some(10.0), true), "{text}");
+    }
+    // Without `-z` idle devices are listed: one that appears was plugged in, and its first report is one as the others.
+    let plain = |more: &dyn Fn(usize) -> Option<String>| -> Vec<Vec<String>> {
+        let idle = "sdc 0.00 0.00 0.00 0.00 0.00 0.00\n".to_owned();
+        (0..11).map(|at| [a.clone(), idle.clone()].into_iter().chain(more(at)).collect()).collect()
+    };
+    for text in both(&plain(&|at| (at >= 6).then(|| b.clone()))) {
+        assert_eq!(told(&text, "sdb", false), (5, Some(100.0), false), "{text}");
+        assert_eq!(told(&text, "sda", false), (10, Some(50.0), false), "{text}");
+    }
+    for text in both(&plain(&|at| (at < 6).then(|| b.clone()))) {
+        assert_eq!(told(&text, "sdb", false), (5, Some(100.0), false), "{text}");
+    }
+    // `-h` has a table of each kind: zeros in one of them are no idle device.
+    let tables = |name: &str| {
+        format!(
+            "     r/s     rkB/s Device\n0.00 0.0k {name}\n\n     w/s     wkB/s Device\n8.00 4.0k {name}\n\n"
+        )
+    };
+    let text =
+        ["sda", "sdb", "sda", "sda", "sda"].map(|name| format!("avg-cpu:  %user\n 1.0%\n\n{}", tables(name)));
+    assert_eq!(told(&text.concat(), "sda", true), (5, Some(6.4), true));
+}
+
 #[test]
 fn a_mean_of_reads_and_writes_is_neither() {
     let it = device(IOSTAT_EL7, HistoryFormat::IostatText, "sda");
@@ -261,6 +359,37 @@ fn sysstat_writes_tables_in_more_forms() {
     );
     let it = device(SADF_ALL, HistoryFormat::SadfDatabase, "sda");
     assert_eq!((it.readings, it.iops.map(|it| it.mean)), (1, Some(100.0)));
+}
+
+/// sysstat 11.5.1 calls rates by shorter names, and both halves of them are read.
+#[test]
+fn the_first_json_of_iostat_has_rates() {
+    let of = |figures: &str| {
+        let report = format!("{{\"disk\": [{{\"disk_device\": \"sda\", {figures}}}]}}");
+        format!(
+            "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"h\", \"statistics\": [{report}, {report}]}}]}}}}"
+        )
+    };
+    let it = device(
+        &of(
+            "\"rrqm\": 0.00, \"wrqm\": 1.00, \"r\": 30.00, \"w\": 10.00, \"rkB\": 240.00, \"wkB\": 40.00, \"avgqu-sz\": 0.10",
+        ),
+        HistoryFormat::IostatJson,
+        "sda",
+    );
+    assert_eq!((it.iops.map(|it| it.mean), it.read_pct), (Some(40.0), Some(75.0)));
+    assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+    let it = device(
+        &of(
+            "\"tps\": 40.00, \"kB_read_per_sec\": 240.00, \"kB_wrtn_per_sec\": 40.00, \"kB_read\": 240, \"kB_wrtn\": 40",
+        ),
+        HistoryFormat::IostatJson,
+        "sda",
+    );
+    assert_eq!(
+        (it.iops.map(|it| it.mean), it.mb_per_s.map(|it| it.mean)),
+        (Some(40.0), Some(280.0 * 1024.0 / 1e6))
+    );
 }
 
 /// What sar, sadf and iostat print besides: the device last, units behind numbers, lines of single figures, both directions together.
@@ -416,6 +545,27 @@ fn labels_of_prometheus_tell_machines_apart() {
     let it = device(&jobs, HistoryFormat::Prometheus, "sda");
     assert_eq!((it.iops.map(|it| it.mean), it.read_ms.map(|it| it.mean)), (Some(100.0), Some(4.0)));
     assert!(all(&jobs).1.contains("2 jobs asked db1:9100"));
+    // node_exporter before 0.16.
+    let labels = "\"job\":\"a\"";
+    let old = [
+        ("reads_completed", 1000),
+        ("writes_completed", 500),
+        ("bytes_read", 8_192_000),
+        ("bytes_written", 2_048_000),
+        ("read_time_ms", 4000),
+        ("write_time_ms", 500),
+        ("io_time_ms", 2500),
+        ("io_time_weighted", 20_000),
+    ];
+    let old = answer(&old.map(|(name, each)| series(labels, name, 7, each)));
+    let it = device(&old, HistoryFormat::Prometheus, "sda");
+    assert_eq!((it.iops.map(|it| it.mean), it.read_pct.map(f64::round)), (Some(150.0), Some(67.0)));
+    assert_eq!((it.mean_read_bytes, it.mean_write_bytes), (Some(8192.0), Some(4096.0)));
+    assert_eq!((it.read_ms.map(|it| it.mean), it.write_ms.map(|it| it.mean)), (Some(4.0), Some(1.0)));
+    assert_eq!(
+        (it.busy_pct.map(|it| it.mean.round()), it.in_flight.map(|it| it.mean)),
+        (Some(25.0), Some(2.0))
+    );
     let refused = "{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"too many points\"}";
     let refused = read("file", refused).expect_err("an error").to_string();
     assert_eq!(refused, "file: Prometheus answered with an error: too many points");
@@ -430,7 +580,19 @@ fn what_is_wrong_is_told_with_its_line() {
         (&PMREP.replace("67.965,", ""), "file, line 3: 5 cells where the head has 6"),
         (&PMREP.replace("2026-11-28 21:00:03", "later"), "file, line 3: 'later' is no time"),
         (&PERFMON.replace("\"50\"", "\"fifty\""), "file, line 3: 0 C: is 'fifty', which is no number"),
-        (&IOSTAT_JSON[..400], "file, line 1"),
+        (
+            &IOSTAT_JSON[..400],
+            "file, line 14: the file is cut off: its JSON ends before it is whole; write or copy it to its end",
+        ),
+        (
+            &IOSTAT_JSON.replace("\"nodename\":", "\"nodename\""),
+            "file, line 4: no JSON: expected `:` at line 4 column 15",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}",
+            "file: the query returned no series: look whether",
+        ),
+        ("{\"sysstat\": {\"hosts\": []}}", "file: nothing in it says what a device read or wrote"),
         (
             "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{},\"values\":[]}]}}",
             "file: nothing in it says what a device read or wrote: ask for the counters themselves",

@@ -41,13 +41,25 @@ const OF_THE_MACHINE: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
 /// The value of a variable, and who gave it; or how it is given.
 pub type Variable = Result<(String, &'static str), String>;
 
+/// A file that is included.
+#[derive(Clone, Copy, Debug)]
+pub struct Included<'a> {
+    /// What the line says.
+    pub path: &'a str,
+    /// The file that the line stands in, by the name that it was found by; none of the job file.
+    pub by: Option<&'a str>,
+}
+
+/// The name that it was found by, and its text; or why there is none.
+pub type IncludedText = Result<(String, String), String>;
+
 /// What a job file takes from elsewhere.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// What is known of a variable.
     pub variable: &'a dyn Fn(&str) -> Variable,
-    /// The text of an included file, or why there is none.
-    pub include: &'a dyn Fn(&str) -> Result<String, String>,
+    /// What is known of a file that another includes.
+    pub include: &'a dyn Fn(Included<'_>) -> IncludedText,
 }
 
 impl Surroundings<'_> {
@@ -227,13 +239,14 @@ impl<'a> Reader<'a> {
 
     fn include(&mut self, number: usize, path: &str) {
         self.included += 1;
-        let text = if self.included <= INCLUDES_MAX {
-            (self.around.include)(path)
+        let by = self.places.last().and_then(|(file, _)| file.as_deref());
+        let found = if self.included <= INCLUDES_MAX {
+            (self.around.include)(Included { path, by })
         } else {
             Err(format!("more than {INCLUDES_MAX} files are included: leave some out"))
         };
-        match text {
-            Ok(text) => self.read(Some(path), &text),
+        match found {
+            Ok((name, text)) => self.read(Some(&name), &text),
             Err(problem) => self.reasons.push(Reason::at(number, format!("include {path}: {problem}"))),
         }
     }

@@ -19,8 +19,8 @@ mod fio;
 mod icf;
 
 pub use fio::{
-    Checked, FioExport, FioTrial, Surroundings, TrialLog, Variable, export_fio, fio_lines, fio_trial,
-    import_fio,
+    Checked, FioExport, FioTrial, Included, IncludedText, Surroundings, TrialLog, Variable, export_fio,
+    fio_lines, fio_trial, import_fio,
 };
 pub use icf::import_icf;
 

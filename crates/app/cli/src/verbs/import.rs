@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_answer, remark};
 use crate::schema::Form;
 use crate::whole_file::{cannot_write, check_free_for, write_whole};
-use raidlab_jobs::{Import, ImportError, Step, Surroundings, import_fio, import_icf};
+use raidlab_jobs::{Import, ImportError, Included, Step, Surroundings, import_fio, import_icf};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_worlds::read_foreign_text;
 use serde::Serialize;
@@ -105,11 +105,13 @@ fn surroundings<T>(path: &Path, given: &[(String, String)], read: impl FnOnce(Su
             .or_else(|| inherited().map(|value| (value, "the environment")))
             .ok_or_else(|| format!("give --env {name}=VALUE, or set it in the environment"))
     };
-    let include = |other: &str| {
-        // As fio looks for it: from here, and then beside the job file.
-        let here = PathBuf::from(other);
-        let found = if here.exists() { here } else { path.with_file_name(other) };
-        read_foreign_text(&found).map_err(|error| error.to_string())
+    let include = |asked: Included<'_>| {
+        // As fio looks for it: from here, and then beside the file that includes it.
+        let here = PathBuf::from(asked.path);
+        let beside = || asked.by.map_or(path, Path::new).with_file_name(asked.path);
+        let found = if here.exists() { here } else { beside() };
+        let text = read_foreign_text(&found).map_err(|error| error.to_string())?;
+        Ok((found.display().to_string(), text))
     };
     read(Surroundings { variable: &variable, include: &include })
 }

@@ -278,6 +278,9 @@ fn imported_jobs_ask_what_fio_asks() {
         "[a]\nfilesize=16m\nsize=2m\noffset_increment=4m\nnumjobs=4\nrw=read\nbs=64k\n",
         "[a]\nsize=1000000\nrw=read\nbs=64k\n",
         "[part.$jobnum of $jobname]\nsize=1m\nrw=randread\nbs=4k\nnumjobs=2\n",
+        "[a]\nfilename=f\nnrfiles=4\nsize=1m\nrw=read\nbs=64k\n",
+        "[a]\nfilesize=1m\nrw=randread\nnorandommap\nrandom_generator=lfsr\n",
+        "[a]\nsize=8m\nrw=randread\nbs=3000\nnorandommap\n",
         "[a]\nsize=64m\nrw=randread\nrandom_distribution=normal:10\nbs=4k\nnorandommap\n",
     ];
     for job in rows {
@@ -314,18 +317,17 @@ fn the_command_of_a_job_runs_on_a_larger_file() {
     bench.done(&args);
 }
 
-/// fio's own examples, where they are: of Debian's package fio-examples, or in the folder that `FIO_EXAMPLES` names. Each makes the same
-/// requests here, or is refused with its line.
+/// fio's own examples: of Debian's package fio-examples, or in the folder that `FIO_EXAMPLES` names. Each makes the same requests here, or
+/// is refused with its line.
 #[test]
 fn examples_of_fio_agree_or_are_refused_with_a_line() {
-    let folder = std::env::var("FIO_EXAMPLES").unwrap_or_else(|_| "/usr/share/doc/fio/examples".to_owned());
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("left out: no examples in {folder}");
-        return;
-    };
     if !has_fio() {
         return;
     }
+    let folder = std::env::var("FIO_EXAMPLES").unwrap_or_else(|_| "/usr/share/doc/fio/examples".to_owned());
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| {
+        panic!("{folder}: {error}: fio is here without its examples; install fio-examples, or set FIO_EXAMPLES to their folder")
+    });
     let bench = Bench::new();
     let (mut same, mut refused, mut wrong) = (0, 0, Vec::new());
     for entry in entries {

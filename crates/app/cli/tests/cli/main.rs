@@ -3,6 +3,7 @@
 mod arrays;
 mod back;
 mod fits;
+mod fuzzed;
 mod hostile;
 mod loads;
 mod model;

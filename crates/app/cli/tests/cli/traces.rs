@@ -37,6 +37,14 @@ fn job_files_take_other_files_and_variables_in() {
     ended.assert(0, &["BS is '2300', of --env", "job a: sequential reads of 2300 B, 1 in flight, on f"]);
     bench.run(&["import", "fio", "jobs/a.fio"]).assert(2, &["common.inc:1: bs = ${BS}: BS is not set"]);
     bench.write("a.toml", &ended.stdout);
+    // One that is included is looked for beside the file that includes it.
+    std::fs::create_dir(bench.path().join("jobs/sub")).expect("the folder can be made");
+    bench.write("jobs/sub/a.inc", "rw=read\ninclude deep.inc\n");
+    bench.write("jobs/sub/deep.inc", "bs=8k\nsiez=1m\n");
+    bench.write("jobs/b.fio", "[b]\ninclude sub/a.inc\n");
+    bench.run(&["import", "fio", "jobs/b.fio"]).assert(2, &["jobs/sub/deep.inc:2: unknown key 'siez'"]);
+    bench.write("jobs/sub/deep.inc", "bs=8k\nsize=1m\n");
+    bench.run(&["import", "fio", "jobs/b.fio"]).assert(0, &["job b: sequential reads of 8 KiB"]);
     // A dry run and a real one of lengths that are no whole sectors.
     bench.done(&["measure", "null:1MiB", "--workload", "a.toml", "--run", "20ms"]);
     bench.done(&["measure", "made", "--size", "1MiB", "--buffered", "--workload", "a.toml", "--run", "20ms"]);

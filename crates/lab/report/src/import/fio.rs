@@ -165,12 +165,14 @@ fn document(root: &Value) -> Result<ForeignResults, ForeignError> {
         || root.get("timestamp").and_then(Value::as_u64).map(|seconds| seconds.saturating_mul(1000));
     let ended_ms = root.get("timestamp_ms").and_then(Value::as_u64).or_else(seconds).filter(|ms| *ms > 0);
     let is_ours = program.starts_with("raidlab-");
-    let mut notes = beside_each_other(&jobs);
+    let is_sum = |job: &Value| text_of(job, "jobname") == Some(ALL_CLIENTS) && jobs.len() > 1;
+    let apart: Vec<&Value> = jobs.iter().copied().filter(|job| !is_sum(job)).collect();
+    let mut notes = beside_each_other(&apart);
     let mut runs = Vec::new();
     for job in &jobs {
         let run =
             Job { json: job, is_whole: count_alike(&jobs, job) == 1, global, program: &program }.run()?;
-        if text_of(job, "jobname") == Some(ALL_CLIENTS) && jobs.len() > 1 {
+        if is_sum(job) {
             notes.push(format!("'{ALL_CLIENTS}' is what fio adds up of the others"));
         }
         let error = number(job, "error");

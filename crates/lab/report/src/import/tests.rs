@@ -351,6 +351,16 @@ fn fio_2_clients_and_unified_figures_have_their_units() {
         assert!(run.settings["lacks"].contains(lacking), "{:?}", run.settings);
     }
     assert!(run.target.starts_with("h:"), "{}", run.target);
+    // What fio adds up of the clients is no job beside theirs.
+    let entry = |name: &str, host: &str| {
+        let figures =
+            r#""mixed": {"io_bytes": 2000, "bw": 16, "iops": 2.5, "runtime": 1000, "total_ios": 500}"#;
+        format!(r#"{{"jobname": "{name}", "groupid": 0, {figures}, "hostname": "{host}", "port": 1}}"#)
+    };
+    let clients = [entry("a", "h"), entry("a", "i"), entry("All clients", "")].join(", ");
+    let found = fio(&format!(r#"{{"fio version": "fio-3.33", "client_stats": [{clients}]}}"#)).unwrap();
+    assert!(found.notes[0].starts_with("2 of these jobs shared a group"), "{:?}", found.notes);
+    assert!(found.notes[1].contains("'All clients' is what fio adds up"), "{:?}", found.notes);
     let two = [fio_file(&[("a", "", 1, 0)]), fio_file(&[("b", "", 2, 0)])].join("\n");
     let found = fio(&two).unwrap();
     assert_eq!(found.runs.iter().map(|it| it.run.workload.as_str()).collect::<Vec<_>>(), ["a", "b"]);

@@ -7,7 +7,7 @@
 //! `stats_reset`. Its requests are those of `PostgreSQL` to the system, of which the page cache may serve some.
 
 use super::Located;
-use super::iostat::no_number;
+use super::iostat::{no_number, parsed};
 use crate::cells::{cells, number, shown};
 use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
@@ -23,8 +23,8 @@ fn of_node_exporter(name: &str) -> Option<(Figure, f64)> {
     Some(match name {
         "node_disk_reads_completed_total" | "node_disk_reads_completed" => (Figure::Reads, 1.0),
         "node_disk_writes_completed_total" | "node_disk_writes_completed" => (Figure::Writes, 1.0),
-        "node_disk_read_bytes_total" => (Figure::ReadBytes, 1.0),
-        "node_disk_written_bytes_total" => (Figure::WriteBytes, 1.0),
+        "node_disk_read_bytes_total" | "node_disk_bytes_read" => (Figure::ReadBytes, 1.0),
+        "node_disk_written_bytes_total" | "node_disk_bytes_written" => (Figure::WriteBytes, 1.0),
         "node_disk_sectors_read" => (Figure::ReadBytes, SECTOR),
         "node_disk_sectors_written" => (Figure::WriteBytes, SECTOR),
         // What all requests took, which becomes that of each.
@@ -33,6 +33,11 @@ fn of_node_exporter(name: &str) -> Option<(Figure, f64)> {
         // Seconds of a second.
         "node_disk_io_time_seconds_total" => (Figure::BusyPct, 100.0),
         "node_disk_io_time_weighted_seconds_total" => (Figure::InFlight, 1.0),
+        // Before version 0.16, in milliseconds.
+        "node_disk_read_time_ms" => (Figure::ReadMs, 1.0),
+        "node_disk_write_time_ms" => (Figure::WriteMs, 1.0),
+        "node_disk_io_time_ms" => (Figure::BusyPct, 0.1),
+        "node_disk_io_time_weighted" => (Figure::InFlight, 0.001),
         _ => return None,
     })
 }
@@ -64,8 +69,7 @@ pub(super) fn push_rates(readings: &mut Readings, host: &str, device: &str, snap
 }
 
 pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| (Some(error.line() as u64), HistoryProblem::Json(shown(&error.to_string()))))?;
+    let value = parsed(text)?;
     if value.get("status").and_then(Value::as_str) == Some("error") {
         let said = value.get("error").and_then(Value::as_str).unwrap_or("");
         return Err((None, HistoryProblem::Refused(said.chars().take(200).collect())));
@@ -76,6 +80,9 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
     }
     let result = data.get("result").and_then(Value::as_array);
     let result = result.ok_or((None, HistoryProblem::Missing("list of series (data, result)")))?;
+    if result.is_empty() {
+        return Err((None, HistoryProblem::NoSeries));
+    }
     // By machine (its instance, and its other labels), device, and the job that asked it.
     let mut series: BTreeMap<(Machine, String), BTreeMap<String, Snapshots>> = BTreeMap::new();
     for one in result {

@@ -1,9 +1,10 @@
 //! What `iostat` writes, as JSON and as text. sar's files have the same columns: see `sar`.
 //!
 //! Columns have the same names in all of them, with other units: `rkB/s`, `rMB/s`, `rd_sec` (sectors of 512 bytes per second), `kB_read/s`.
+//! JSON of sysstat 11.5.1 calls the rates `r`, `rkB` and `kB_read_per_sec`.
 //!
 //! Quirks: the first report of each run of iostat is of the time since the start of the system, unless it ran with `-y`, which nothing in
-//! its output tells. `-h` and `--pretty` put the device last and part a report into several tables; `--human` writes units behind numbers.
+//! its output tells. `-z` leaves out the devices that were idle, and so whole reports may list none. `-h` and `--pretty` put the device last and part a report into several tables; `--human` writes units behind numbers.
 //! Text of other languages has commas in numbers.
 
 use super::{Located, Told};
@@ -12,7 +13,7 @@ use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
 use crate::reading::{Figure, Reading, Readings, RowTimes};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a column says, and what its unit is worth.
 pub(super) fn meaning(column: &str) -> Option<(Figure, f64)> {
@@ -20,13 +21,13 @@ pub(super) fn meaning(column: &str) -> Option<(Figure, f64)> {
     const KIB: f64 = 1024.0;
     const MIB: f64 = 1_048_576.0;
     Some(match column {
-        "r/s" => (Figure::Reads, 1.0),
-        "w/s" => (Figure::Writes, 1.0),
+        "r/s" | "r" => (Figure::Reads, 1.0),
+        "w/s" | "w" => (Figure::Writes, 1.0),
         "tps" => (Figure::Requests, 1.0),
-        "rkB/s" | "rkB" | "kB_read/s" => (Figure::ReadBytes, KIB),
+        "rkB/s" | "rkB" | "kB_read/s" | "kB_read_per_sec" => (Figure::ReadBytes, KIB),
         "kB/s" => (Figure::MovedBytes, KIB),
         "MB/s" => (Figure::MovedBytes, MIB),
-        "wkB/s" | "wkB" | "kB_wrtn/s" => (Figure::WriteBytes, KIB),
+        "wkB/s" | "wkB" | "kB_wrtn/s" | "kB_wrtn_per_sec" => (Figure::WriteBytes, KIB),
         "rMB/s" | "MB_read/s" => (Figure::ReadBytes, MIB),
         "wMB/s" | "MB_wrtn/s" => (Figure::WriteBytes, MIB),
         "rd_sec" | "rd_sec/s" | "rsec/s" | "Blk_read/s" => (Figure::ReadBytes, SECTOR),
@@ -41,8 +42,11 @@ pub(super) fn meaning(column: &str) -> Option<(Figure, f64)> {
 }
 
 pub(super) fn parsed(text: &str) -> Result<Value, Located> {
-    serde_json::from_str(text)
-        .map_err(|error| (Some(error.line() as u64), HistoryProblem::Json(shown(&error.to_string()))))
+    serde_json::from_str(text).map_err(|error| {
+        let problem =
+            if error.is_eof() { HistoryProblem::CutOff } else { HistoryProblem::Json(error.to_string()) };
+        (Some(error.line() as u64), problem)
+    })
 }
 
 pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
@@ -68,73 +72,138 @@ pub(super) fn hosts(value: &Value) -> Result<impl Iterator<Item = (&str, &Value)
     Ok(hosts.iter().map(|host| (host.get("nodename").and_then(Value::as_str).unwrap_or("host"), host)))
 }
 
-/// The readings of a report, and which of them are of the time since the start of the system.
+/// What a report says of the devices that it lists.
+struct Report {
+    host: String,
+    /// Number of the run of iostat that wrote it.
+    run: usize,
+    at_s: Option<f64>,
+    interval_s: Option<f64>,
+    devices: BTreeMap<String, Reading>,
+    /// Those of them that have more than zeros.
+    busy: BTreeSet<String>,
+}
+
+/// All reports, in the order of the file.
 struct Reports {
-    readings: Readings,
-    /// The first of each device, while it may be all there is.
-    since_boot: BTreeMap<(String, String), Reading>,
-    /// Devices that the run of iostat has told of.
-    seen: Vec<String>,
+    list: Vec<Report>,
+    run: usize,
     told: Told,
 }
 
 impl Reports {
-    const fn new(readings: Readings, told: Told) -> Self {
-        Self { readings, since_boot: BTreeMap::new(), seen: Vec::new(), told }
+    const fn new(told: Told) -> Self {
+        Self { list: Vec::new(), run: 0, told }
     }
 
     /// iostat was started once more.
-    fn start(&mut self) {
-        self.seen.clear();
+    const fn start(&mut self) {
+        self.run += 1;
     }
 
-    fn push(&mut self, host: &str, device: &str, reading: Reading) {
-        if self.told.has_no_report_since_boot || self.seen.iter().any(|it| it == device) {
-            self.readings.push(host, device, reading);
-            return;
-        }
-        self.seen.push(device.to_owned());
-        self.since_boot.entry((host.to_owned(), device.to_owned())).or_insert(reading);
+    /// A report of the run, which lists nothing so far.
+    fn open(&self, host: &str, at_s: Option<f64>, interval_s: Option<f64>) -> Report {
+        let (host, run) = (host.to_owned(), self.run);
+        Report { host, run, at_s, interval_s, devices: BTreeMap::new(), busy: BTreeSet::new() }
     }
 
-    /// All of them: a report since the start of the system is used where there is no other.
-    fn end(mut self) -> Readings {
-        let is_told_else = |key: &(String, String)| self.readings.by_device.contains_key(key);
-        let (left_out, alone): (Vec<_>, Vec<_>) =
-            self.since_boot.into_iter().partition(|(key, _)| is_told_else(key));
-        if !left_out.is_empty() {
-            self.readings.note(
-                "the first report of each run of iostat is taken for that of the time since the start of the system, and left out \
-                 (--no-since-boot keeps it: 'iostat -y' writes none)",
-            );
+    /// The readings of all. A report since the start of the system is used where its host has no other.
+    fn end(self) -> Readings {
+        const LEFT_OUT: &str = "the first report of each run of iostat is taken for that of the time since the start of the system, and \
+                                left out (--no-since-boot keeps it: 'iostat -y' writes none)";
+        const ALONE: &str = "there is one report of a run of iostat: its rates are means since the start of the system, unless it ran \
+                             with -y";
+        let has_none = self.told.has_no_report_since_boot;
+        let mut hosts: BTreeMap<&str, BTreeMap<usize, Vec<&Report>>> = BTreeMap::new();
+        for report in &self.list {
+            // Without reports since the start a device that is idle in one run is known by the others.
+            let run = if has_none { 0 } else { report.run };
+            hosts.entry(&report.host).or_default().entry(run).or_default().push(report);
         }
-        if !alone.is_empty() {
-            self.readings.note(
-                "there is one report of a run of iostat: its rates are means since the start of the system, unless it ran with -y",
-            );
+        let mut readings = Readings::default();
+        for runs in hosts.values() {
+            let has_more = runs.values().any(|run| run.len() > 1);
+            for run in runs.values() {
+                if has_none {
+                    push_run(&mut readings, None, run);
+                } else if let (true, Some((first, others))) = (has_more, run.split_first()) {
+                    readings.note(LEFT_OUT);
+                    push_run(&mut readings, Some(first), others);
+                }
+            }
+            let alone = runs.values().flatten().find(|report| !report.devices.is_empty());
+            if let Some(alone) = alone.filter(|_| !has_none && !has_more) {
+                readings.note(ALONE);
+                push_run(&mut readings, None, &[alone]);
+            }
         }
-        for ((host, device), reading) in alone {
-            self.readings.push(&host, &device, reading);
-        }
-        self.readings
+        readings
     }
 }
 
+/// Adds the reports of a run, behind that since the start of the system if there is one. Of a device that is known and not listed it adds
+/// zeros, if iostat leaves out idle ones; what the report since the start does not list was plugged in later.
+fn push_run(readings: &mut Readings, since_boot: Option<&Report>, reports: &[&Report]) {
+    let idle = |report: &Report| -> Vec<(String, Reading)> {
+        report.devices.iter().map(|(device, reading)| (device.clone(), reading.idle())).collect()
+    };
+    let leaves_out = leaves_out_idle(since_boot, reports);
+    let mut known: BTreeMap<String, Reading> = match since_boot {
+        Some(first) => idle(first).into_iter().collect(),
+        None => reports.iter().flat_map(|report| idle(report)).collect(),
+    };
+    for report in reports {
+        let Report { host, at_s, interval_s, .. } = report;
+        let timed = |reading: &Reading| Reading { at_s: *at_s, interval_s: *interval_s, ..*reading };
+        for (device, reading) in &report.devices {
+            readings.push(host, device, timed(reading));
+        }
+        for (device, reading) in known.iter().filter(|(device, _)| !report.devices.contains_key(*device)) {
+            if leaves_out {
+                readings.note("reports do not list all devices: iostat -z leaves out those that were idle, and they count as idle there");
+                readings.push(host, device, timed(reading));
+            }
+        }
+        known.extend(idle(report));
+    }
+}
+
+/// Whether iostat ran with `-z`. It did if a report lists nothing, or a device is gone and comes back. If none is idle in any report it
+/// may have; without `-z` a device that is gone for good was unplugged.
+fn leaves_out_idle(since_boot: Option<&Report>, reports: &[&Report]) -> bool {
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut comes_back = false;
+    for (index, report) in since_boot.into_iter().chain(reports.iter().copied()).enumerate() {
+        for device in report.devices.keys() {
+            comes_back |= last.insert(device, index).is_some_and(|before| before + 1 < index);
+        }
+    }
+    let lists_nothing = reports.iter().any(|report| report.devices.is_empty());
+    let lists_idle = reports.iter().any(|report| report.busy.len() < report.devices.len());
+    comes_back || lists_nothing || !lists_idle
+}
+
 pub(super) fn json(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {
-    let (value, mut reports) = (parsed(text)?, Reports::new(Readings::default(), told));
+    let (value, mut reports) = (parsed(text)?, Reports::new(told));
     for (host, of_host) in hosts(&value)? {
         reports.start();
         let mut times = RowTimes::default();
-        for report in list(of_host, "statistics") {
+        for report in list(of_host, "statistics").filter(|report| report.get("disk").is_some()) {
             let at_s =
                 report.get("timestamp").and_then(Value::as_str).and_then(|text| seconds_in(text, order));
             let interval_s = at_s.and_then(|at_s| {
                 times.at(at_s);
                 times.covered_s()
             });
-            for (device, reading) in devices(report, "disk_device") {
-                reports.push(host, device, Reading { at_s, interval_s, ..reading });
-            }
+            let mut next = reports.open(host, at_s, interval_s);
+            next.devices.extend(devices(report, "disk_device").map(|(device, it)| (device.to_owned(), it)));
+            let is_busy = |device: &&Value| {
+                let figures = device.as_object().into_iter().flatten();
+                figures.filter_map(|(_, value)| value.as_f64()).any(|value| value > 0.0)
+            };
+            let busy = list(report, "disk").filter(is_busy);
+            next.busy = busy.filter_map(|it| Some(it.get("disk_device")?.as_str()?.to_owned())).collect();
+            reports.list.push(next);
         }
     }
     Ok(reports.end())
@@ -180,25 +249,30 @@ pub(super) fn row(head: &[&str], words: &[&str], line: Option<u64>) -> Result<Ve
 }
 
 pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {
-    let (mut reports, mut host) = (Reports::new(Readings::default(), told), "host".to_owned());
+    let (mut reports, mut host) = (Reports::new(told), "host".to_owned());
     let (mut head, mut at_s, mut times): (Vec<&str>, Option<f64>, RowTimes) =
         (Vec::new(), None, RowTimes::default());
-    // A report may have several tables of the same devices.
-    let mut report: BTreeMap<String, Reading> = BTreeMap::new();
+    // A report may have several tables of the same devices, each with a head of its own.
+    let mut report: Option<(Report, Vec<Vec<&str>>)> = None;
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if is_text_head(line) {
+            if report.as_ref().is_some_and(|(_, heads)| heads.contains(&words)) {
+                reports.list.extend(report.take().map(|it| it.0));
+            }
+            let open = || (reports.open(&host, at_s, times.covered_s()), Vec::new());
+            report.get_or_insert_with(open).1.push(words.clone());
             head = words;
             continue;
         }
-        if words.is_empty() || line.starts_with("avg-cpu") {
-            head.clear();
-            continue;
-        }
+        let is_of_cpu = line.starts_with("avg-cpu");
         let is_banner = line.starts_with("Linux ");
+        if words.is_empty() || is_of_cpu {
+            head.clear();
+        }
         let time = seconds_in(line, order).filter(|_| head.is_empty());
-        if is_banner || time.is_some() {
-            flush(&mut reports, &host, &mut report);
+        if is_banner || is_of_cpu || time.is_some() {
+            reports.list.extend(report.take().map(|it| it.0));
         }
         if is_banner {
             (at_s, times) = (None, RowTimes::default());
@@ -217,30 +291,30 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
         let place = if is_device(head[0]) { 0 } else { head.len() - 1 };
         let figures = row(&head, &words, Some(index as u64 + 1))?;
         let device = words[place].trim_end_matches(':');
-        let is_next = report
+        let Some((open, heads)) = &mut report else { continue };
+        // Lines that were picked out of all have one head.
+        let is_next = open
+            .devices
             .get_mut(device)
             .is_some_and(|reading| figures.iter().any(|(figure, _)| reading.has(*figure)));
         if is_next {
-            flush(&mut reports, &host, &mut report);
+            let next = reports.open(&host, at_s, times.covered_s());
+            *heads = vec![head.clone()];
+            reports.list.push(std::mem::replace(open, next));
         }
-        let reading = report.entry(device.to_owned()).or_insert(Reading {
-            at_s,
-            interval_s: times.covered_s(),
-            ..Reading::default()
-        });
+        let is_busy = |(at, cell): (usize, &&str)| {
+            at != place && with_unit(Figure::ReadBytes, cell, 1.0).is_some_and(|it| it > 0.0)
+        };
+        if words.iter().enumerate().any(is_busy) {
+            open.busy.insert(device.to_owned());
+        }
+        let reading = open.devices.entry(device.to_owned()).or_default();
         for (figure, value) in figures {
             reading.set(figure, value);
         }
     }
-    flush(&mut reports, &host, &mut report);
+    reports.list.extend(report.map(|it| it.0));
     Ok(reports.end())
-}
-
-/// Adds the devices of a report that is whole.
-fn flush(reports: &mut Reports, host: &str, report: &mut BTreeMap<String, Reading>) {
-    for (device, reading) in std::mem::take(report) {
-        reports.push(host, &device, reading);
-    }
 }
 
 pub(super) fn no_number(line: Option<u64>, column: &str, cell: &str) -> Located {

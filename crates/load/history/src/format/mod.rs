@@ -104,11 +104,12 @@ pub fn detect(text: &str) -> Option<HistoryFormat> {
     if text.starts_with('{') {
         return if has("\"disk-device\"") || (has("\"sysstat\"") && has("\"file-date\"")) {
             Some(HistoryFormat::SadfJson)
-        } else if has("\"disk_device\"") || (has("\"sysstat\"") && has("\"statistics\"")) {
+        } else if has("\"disk_device\"") || has("\"sysstat\"") {
             Some(HistoryFormat::IostatJson)
         } else {
-            let is_error = has("\"errorType\"") && has("\"status\"");
-            (is_error || has("\"resultType\"") && has("\"metric\"")).then_some(HistoryFormat::Prometheus)
+            // Without any series no name stands there.
+            let is_answer = has("\"status\"") && (has("\"errorType\"") || has("\"resultType\""));
+            (is_answer || has("\"resultType\"") && has("\"metric\"")).then_some(HistoryFormat::Prometheus)
         };
     }
     if first.starts_with("# hostname;interval;timestamp;") {
@@ -198,9 +199,7 @@ const fn advice(format: HistoryFormat) -> &'static str {
         HistoryFormat::PcpText => {
             "write it with 'pmdumptext -m disk.dev.read disk.dev.write disk.dev.read_bytes disk.dev.write_bytes'"
         }
-        HistoryFormat::Prometheus => {
-            "ask for the counters themselves: query={__name__=~\"node_disk_.*_total\"}"
-        }
+        HistoryFormat::Prometheus => "ask for the counters themselves: query={__name__=~\"node_disk_.*\"}",
         HistoryFormat::PgStatIo => {
             "write it with 'select now(), * from pg_stat_io', twice at least or with stats_reset"
         }

@@ -6,7 +6,8 @@
 //! none    count / second                 Kbyte / second
 //! ```
 //! Both tell rates: counts per second, KiB per second, and milliseconds of activity per second, unless a row of units below the head says
-//! something else (`pmrep` has the same with `-U`). A cell without a value is empty, `?` or `N/A`: rates have none in their first row. Other
+//! something else (`pmrep` has the same with `-U`); `blkread` and its kin count blocks of 512 bytes. `pmrep -k` writes `Host,Interval,` in front
+//! of the time, whatever the separator. A cell without a value is empty, `?` or `N/A`: rates have none in their first row. Other
 //! separators (`-d`) are known by the head.
 //!
 //! With `-r` both tell the counters themselves. Units say so (`count`, not `count / second`); without them a table is taken for such whose
@@ -23,12 +24,17 @@ use std::collections::BTreeMap;
 
 fn meaning(metric: &str) -> Option<(Figure, f64)> {
     const KIB: f64 = 1024.0;
+    const SECTOR: f64 = 512.0;
     Some(match metric.strip_prefix("disk.dev.").or_else(|| metric.strip_prefix("disk.all."))? {
         "read" => (Figure::Reads, 1.0),
         "write" => (Figure::Writes, 1.0),
         "total" => (Figure::Requests, 1.0),
         "read_bytes" => (Figure::ReadBytes, KIB),
         "write_bytes" => (Figure::WriteBytes, KIB),
+        "total_bytes" => (Figure::MovedBytes, KIB),
+        "blkread" => (Figure::ReadBytes, SECTOR),
+        "blkwrite" => (Figure::WriteBytes, SECTOR),
+        "blktotal" => (Figure::MovedBytes, SECTOR),
         // Milliseconds of a second.
         "avactive" => (Figure::BusyPct, 0.1),
         "avg_qlen" => (Figure::InFlight, 1.0),
@@ -58,8 +64,16 @@ fn separator(head: &str) -> Option<char> {
         .find(|separator| cells(head, *separator).iter().skip(1).any(|it| column(it).is_some()))
 }
 
+/// What `pmrep -k` writes in front of a head, and the cells that rows have there.
+const EXTENDED: (&str, usize) = ("Host,Interval,", 2);
+
+fn plain(head: &str) -> &str {
+    head.strip_prefix(EXTENDED.0).unwrap_or(head)
+}
+
 /// Whether `line` is the head of pmrep's CSV.
 pub(super) fn is_csv_head(line: &str) -> bool {
+    let line = plain(line);
     line.starts_with("Time") && !line.contains("[\"") && separator(line).is_some()
 }
 
@@ -102,8 +116,15 @@ struct Table<'a> {
 }
 
 /// Figures that PCP counts, and makes rates of.
-const COUNTED: [Figure; 6] =
-    [Figure::Reads, Figure::Writes, Figure::Requests, Figure::ReadBytes, Figure::WriteBytes, Figure::BusyPct];
+const COUNTED: [Figure; 7] = [
+    Figure::Reads,
+    Figure::Writes,
+    Figure::Requests,
+    Figure::ReadBytes,
+    Figure::WriteBytes,
+    Figure::MovedBytes,
+    Figure::BusyPct,
+];
 
 impl Table<'_> {
     fn is_of_counters(&self) -> bool {
@@ -164,13 +185,14 @@ fn table(text: &str, order: DateOrder, is_head: impl Fn(&str) -> bool) -> Result
     let heads: Vec<Vec<String>> = text
         .lines()
         .filter(|line| is_head(line))
-        .map(|line| cells(line, separator(line).unwrap_or(',')))
+        .map(|line| cells(plain(line), separator(plain(line)).unwrap_or(',')))
         .collect();
     let mut heads = heads.iter();
-    let mut table = Table::default();
+    let (mut table, mut before) = (Table::default(), 0);
     for (index, line) in text.lines().enumerate() {
         if is_head(line) {
-            by = separator(line).unwrap_or(',');
+            by = separator(plain(line)).unwrap_or(',');
+            before = if line.starts_with(EXTENDED.0) { EXTENDED.1 } else { 0 };
             head = heads.next().map_or_else(Vec::new, |head| head.iter().map(String::as_str).collect());
             units.clear();
             std::mem::take(&mut table).end(&mut readings);
@@ -193,23 +215,26 @@ fn table(text: &str, order: DateOrder, is_head: impl Fn(&str) -> bool) -> Result
             units = row;
             continue;
         }
-        if row.len() != head.len() {
-            return Err((line_number, HistoryProblem::Cells { found: row.len(), expected: head.len() }));
+        if row.len() != before + head.len() {
+            let expected = before + head.len();
+            return Err((line_number, HistoryProblem::Cells { found: row.len(), expected }));
         }
+        let row = &row[before..];
+        let named = line.split(by).next().filter(|_| before > 0);
         let at_s =
             seconds_in(&row[0], order).ok_or_else(|| (line_number, HistoryProblem::Time(shown(&row[0]))))?;
         let mut figures = BTreeMap::new();
-        for (place, (name, cell)) in head.iter().zip(&row).enumerate().skip(1) {
+        for (place, (name, cell)) in head.iter().zip(row).enumerate().skip(1) {
             let Some((host, metric, device)) = column(name) else { continue };
             let Some((figure, unit)) = meaning(metric) else { continue };
-            let is_of_bytes = [Figure::ReadBytes, Figure::WriteBytes].contains(&figure);
+            let is_of_bytes = [Figure::ReadBytes, Figure::WriteBytes, Figure::MovedBytes].contains(&figure);
             let told = units.get(place).filter(|_| is_of_bytes).and_then(|unit| bytes_of_unit(unit));
             let unit = told.unwrap_or(unit);
             if ["", "?", "N/A"].contains(&cell.trim()) {
                 continue;
             }
             let value = number(cell).ok_or_else(|| no_number(line_number, name, cell))?;
-            figures.insert((host, device, figure), value * unit);
+            figures.insert((named.unwrap_or(host), device, figure), value * unit);
         }
         table.rows.push((at_s, figures));
     }

@@ -25,7 +25,7 @@ use super::values::{number, percent, size, switch};
 use super::{Section, Surroundings, keys};
 use crate::{ImportError, Reason};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{AccessSpec, Driver, DriverConfig, DriverStep, IoOp};
+use raidlab_workload::{AccessSpec, Distribution, Driver, DriverConfig, DriverStep, IoOp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ const CLONES_MAX: u32 = 8;
 /// Keys that decide which requests are made, by their usual names.
 const DECIDING: &str = "rw size io_size filesize offset offset_increment number_ios bs ba bsrange bssplit randseed norandommap \
                         random_distribution percentage_random fsync fdatasync rwmixread rwmixwrite kb_base verify do_verify \
-                        randrepeat random_generator softrandommap stonewall numjobs nrfiles";
+                        randrepeat random_generator softrandommap stonewall numjobs";
 
 /// A line of the job file for the trial.
 #[derive(Clone, Debug)]
@@ -241,6 +241,12 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
     // Of a share of the file, whole requests.
     let least = spec.all_lines().map(|line| u64::from(line.bytes)).min().unwrap_or(1).max(1);
     let space = if part.places.working_set_pct < 100.0 { space as u64 / least * least } else { space as u64 };
+    // fio moves all bytes of the size, if need be with one request more, where places are drawn without a map: no end stops it.
+    let is_drawn = part.places.distribution == Distribution::Uniform
+        && part.places.working_set_pct >= 100.0
+        && spec.all_lines().all(|line| line.random_pct == 100);
+    let given = told("filesize").map(|end| end.saturating_sub(start)).or_else(|| told("size"));
+    let space = given.filter(|_| is_drawn).unwrap_or(space);
     // Beside the file's, the size is what is moved.
     let beside = told("size").filter(|_| reader.find("filesize").is_some());
     let whole = beside.map_or(space, |bytes| bytes.min(space));

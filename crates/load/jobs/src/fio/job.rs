@@ -6,7 +6,7 @@
 //! | `rw=rw` in sequence | a part of reads and one of writes in one loop: each goes on from its own last place |
 //! | `bs`, `bssplit`, `bsrange` | a line for each size, by share |
 //! | `norandommap` missing, one size | distribution `shuffle`: every place once |
-//! | `norandommap` | distribution `uniform` |
+//! | `norandommap` | distribution `uniform`; with `random_generator=lfsr` `shuffle`, since that repeats no place |
 //! | several sizes without `norandommap` | refused: fio cuts requests where others lie |
 //! | `zipf`, `pareto`, `normal` | the same, scrambled, as fio hashes their places |
 //! | `iodepth` of a synchronous engine | 1 |
@@ -619,6 +619,16 @@ fn increment(reader: &mut Reader<'_>, base: u64) -> u64 {
     0
 }
 
+/// Whether fio's generator asks for each place once, without a map, too.
+fn is_generator_without_repeats(reader: &mut Reader<'_>) -> bool {
+    let name = reader.text("random_generator").unwrap_or("tausworthe");
+    if !["lfsr", "tausworthe", "tausworthe64"].contains(&name) {
+        let advice = "write tausworthe, tausworthe64 or lfsr";
+        reader.wrong("random_generator", format!("random_generator = {name}: {advice}"));
+    }
+    name == "lfsr"
+}
+
 /// How random requests are spread.
 fn spread(
     reader: &mut Reader<'_>,
@@ -639,9 +649,17 @@ fn spread(
     }
     let (name, figures) = text.split_once(':').unwrap_or((text, ""));
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
+    let is_one = lines.len() == 1 && u64::from(lines[0].bytes) == map_unit;
+    let repeats_none = is_generator_without_repeats(reader);
     places.distribution = match (name, real(figures)) {
-        ("random", _) if map && lines.len() == 1 && u64::from(lines[0].bytes) == map_unit => {
-            Distribution::Shuffle
+        ("random", _) if map && is_one => Distribution::Shuffle,
+        ("random", _) if repeats_none && is_one && lines[0].random_pct == 100 => Distribution::Shuffle,
+        ("zoned" | "random", _) if repeats_none && (name == "zoned" || !map) => {
+            let what = "several sizes, percentage_random and zones";
+            let advice = format!(
+                "it asks for each place once, which beside {what} has no counterpart here: leave it out"
+            );
+            return reader.wrong("random_generator", format!("random_generator = lfsr: {advice}"));
         }
         ("random", _) if map => {
             let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());

@@ -43,7 +43,7 @@ const KEYS: &[(Kind, &str)] = &[
          runtime/timeout time_based ramp_time rwmixread rwmixwrite thinktime thinktime_blocks rate \
          rate_iops rate_process stonewall/wait_for_previous zero_buffers buffer_compress_percentage \
          dedupe_percentage kb_base verify do_verify startdelay/start_delay wait_for nrfiles/nr_files filename_format \
-         uri nfs_url",
+         uri nfs_url random_generator",
     ),
     (
         Kind::Ignored("a run here goes on after a failed request and counts it"),
@@ -71,7 +71,7 @@ const KEYS: &[(Kind, &str)] = &[
     (
         Kind::Ignored("it is about how fio runs and reports, not about what it asks"),
         "io_submit_mode randrepeat/allrandrepeat softrandommap \
-         random_generator fadvise_hint clocksource mem/iomem iomem_align/mem_align ioscheduler lockmem comm \
+         fadvise_hint clocksource mem/iomem iomem_align/mem_align ioscheduler lockmem comm \
          nice prio prioclass priohint thinktime_spin invalidate write_hint cpumask cpus_allowed \
          cpus_allowed_policy numa_cpu_nodes numa_mem_policy exitall exit_what exitall_on_error new_group \
          thread per_job_logs write_bw_log write_lat_log write_iops_log log_entries log_avg_msec \

@@ -26,27 +26,61 @@ pub(super) fn steps(file: &str, jobs: &[Job], notes: &mut Vec<String>) -> Result
 /// The jobs that run at once, group after group.
 fn groups<'a>(jobs: &'a [Job], notes: &mut Vec<String>) -> Result<Vec<Vec<&'a Job>>, Reason> {
     let mut groups: Vec<Vec<&Job>> = Vec::new();
-    let mut group: Vec<&Job> = Vec::new();
+    let mut group = Group::default();
+    let mut ended: Vec<&Job> = Vec::new();
     for job in jobs {
         let is_next = match &job.waits_for {
-            Some(name) => waits(job, name, &group, &groups)?,
+            Some(name) => waits(job, name, &group.jobs, &ended)?,
             None => false,
         };
-        if (is_next || job.starts_step) && !group.is_empty() {
-            groups.extend(phases(std::mem::take(&mut group), notes)?);
+        if (is_next || job.starts_step) && !group.jobs.is_empty() {
+            let behind = if job.starts_step { Vec::new() } else { group.jobs.clone() };
+            ended.extend(&group.jobs);
+            groups.extend(phases(
+                std::mem::replace(&mut group, Group { jobs: vec![job], behind }).jobs,
+                notes,
+            )?);
+            continue;
         }
-        group.push(job);
+        group.check(job)?;
+        group.jobs.push(job);
     }
-    if !group.is_empty() {
-        groups.extend(phases(group, notes)?);
+    if !group.jobs.is_empty() {
+        groups.extend(phases(group.jobs, notes)?);
     }
     Ok(groups)
 }
 
-/// Whether `job` waits for all of `group`, by the name of a job; false if that has ended already.
-fn waits(job: &Job, name: &str, group: &[&Job], groups: &[Vec<&Job>]) -> Result<bool, Reason> {
+/// Jobs that start at once.
+#[derive(Default)]
+struct Group<'a> {
+    jobs: Vec<&'a Job>,
+    /// The jobs whose end the first of them waits for, by `wait_for`, which holds up no other job; none behind a stonewall.
+    behind: Vec<&'a Job>,
+}
+
+impl Group<'_> {
+    /// Refuses a job that fio starts earlier than the group.
+    fn check(&self, job: &Job) -> Result<(), Reason> {
+        let (Some(other), Some(first)) = (self.behind.first(), self.jobs.first()) else { return Ok(()) };
+        if self.behind.iter().any(|other| job.waits_for.as_ref() == Some(&other.name)) {
+            return Ok(());
+        }
+        let (line, Job { name, .. }) =
+            (if job.waits_for.is_some() { job.lines_of.wait } else { job.line }, job);
+        let problem = format!(
+            "{name} starts when {} does in fio, or before: wait_for holds up {} alone, and runs beside it have no counterpart here; put \
+             {name} in front of {1}, and write stonewall in {1} to wait for both",
+            other.name, first.name
+        );
+        Err(Reason::at(line, problem))
+    }
+}
+
+/// Whether `job` waits for all of `group`, by the name of a job; false if that has `ended` already.
+fn waits(job: &Job, name: &str, group: &[&Job], ended: &[&Job]) -> Result<bool, Reason> {
     let has = |group: &[&Job]| group.iter().any(|other| other.name == name);
-    match (has(group), groups.iter().any(|group| has(group))) {
+    match (has(group), has(ended)) {
         (true, _) if group.iter().all(|other| other.name == name) => Ok(true),
         // The group before has ended when this one begins.
         (false, true) => Ok(false),

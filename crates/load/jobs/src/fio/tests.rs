@@ -393,12 +393,39 @@ fn files_devices_and_clones_are_all_there_or_refused() {
             "test.fio:5: startdelay: b starts while others run",
         ),
         ("[a]\n[b]\n[c]\nwait_for=a\n", "test.fio:4: wait_for = a: others run on meanwhile"),
+        ("[a]\n[b]\nwait_for=a\n[c]\n", "test.fio:4: c starts when a does in fio"),
+        (
+            "[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n[d]\nwait_for=a\n",
+            "test.fio:7: d starts when b does in fio",
+        ),
+        (
+            "[z]\n[a]\nstonewall\n[b]\nwait_for=a\n[c]\nwait_for=z\n",
+            "test.fio:7: c starts when a does in fio",
+        ),
         ("[a]\nwait_for=z\n", "test.fio:2: wait_for = z: no job before"),
         ("[a]\nsize=1m-2m\n", "test.fio:2: size = 1m-2m: files of several sizes"),
     ];
     for (text, part) in refused {
         assert!(complaint(text).contains(part), "{text}: {}", complaint(text));
     }
+}
+
+/// fio's generator `lfsr` asks for each place once, without a map, too.
+#[test]
+fn a_generator_that_repeats_no_place_is_a_shuffle() {
+    let spread = |keys: &str| {
+        let text = format!("[j]\nrw=randread\nfilesize=1m\nnorandommap\n{keys}\n");
+        import(&text).steps[0].workload.spec.places.distribution.clone()
+    };
+    assert_eq!(spread("random_generator=lfsr"), Distribution::Shuffle);
+    assert_eq!(spread("random_generator=tausworthe64"), Distribution::Uniform);
+    for keys in ["bssplit=4k/50:8k/50", "percentage_random=50", "random_distribution=zoned:50/5:50/95"] {
+        let text = format!("[j]\nrw=randread\nsize=1m\nnorandommap\nrandom_generator=lfsr\n{keys}\n");
+        let told = "test.fio:5: random_generator = lfsr: it asks for each place once";
+        assert!(complaint(&text).contains(told), "{text}: {}", complaint(&text));
+    }
+    let other = complaint("[j]\nrw=randread\nrandom_generator=mersenne\n");
+    assert!(other.contains("test.fio:3: random_generator = mersenne: write"), "{other}");
 }
 
 #[test]
@@ -410,6 +437,7 @@ fn phases_are_steps() {
     assert_eq!(names(later), ["early", "late"]);
     assert_eq!(names("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n"), ["a", "b", "c"]);
     assert_eq!(names("[a]\n[b]\nstonewall\n[c]\nwait_for=a\n[d]\nstonewall=1\n").len(), 3);
+    assert_eq!(names("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n[d]\nstonewall\n[e]\n").len(), 3);
     let beside = &import("[early]\nsize=1m\n[late]\nsize=1m\nstartdelay=2\n").steps[0].workload.spec.parts;
     assert_eq!(
         beside.iter().map(|part| part.phase.after).collect::<Vec<_>>(),
@@ -444,17 +472,24 @@ fn included_files_and_variables_are_read() {
         "BS" => Ok(("8k".to_owned(), "--env")),
         _ => Err("say what it is".to_owned()),
     };
-    let include = |path: &str| match path {
-        "common" => Ok("bs=${BS}\nrw=write\n".to_owned()),
-        "wrong" => Ok("\n\nbsz=1\n".to_owned()),
-        "loop" => Ok("include loop\n".to_owned()),
-        _ => Err("it is not there".to_owned()),
+    let include = |asked: Included<'_>| {
+        let text = match (asked.by, asked.path) {
+            (None, "common") => "bs=${BS}\nrw=write\n",
+            (None, "wrong") => "\n\nbsz=1\n",
+            (_, "loop") => "include loop\n",
+            (None, "sub/a") => "rw=read\ninclude deep\n",
+            (Some("sub/a"), "deep") => "bs=2k\n",
+            _ => return Err("it is not there".to_owned()),
+        };
+        Ok((asked.path.to_owned(), text.to_owned()))
     };
     let read = |text: &str| import_fio("t", text, Surroundings { variable: &variable, include: &include });
     let found = read("[a]\ninclude common\nfilename=/dev/${BS}/x\n").unwrap();
     assert_eq!(found.steps[0].workload.spec.lines, [AccessLine::plain(8192, 0, 0)]);
     assert_eq!(found.steps[0].run.targets, ["/dev/8k/x"]);
     assert!(found.notes.contains(&"BS is '8k', of --env.".to_owned()), "{:?}", found.notes);
+    let nested = read("[a]\ninclude sub/a\nsize=1m\n").unwrap();
+    assert_eq!(nested.steps[0].workload.spec.lines, [AccessLine::plain(2048, 100, 0)]);
     let rows = [
         ("[a]\ninclude wrong\nbs=x\n", "wrong:3: unknown key 'bsz'"),
         ("[a]\ninclude none\n", "t:2: include none: it is not there"),

@@ -22,9 +22,11 @@ const SAR_MAGICS: [&[u8]; 2] = [&[0x96, 0xd5], &[0xd5, 0x96]];
 const SERVER_TIME: Duration = Duration::from_secs(30);
 /// What an answer or an unpacked file becomes at most.
 const TEXT_BYTES_MAX: u64 = 1 << 30;
-/// What Prometheus is asked for.
-const QUERY: &str = "%7B__name__%3D~%22node_disk_(reads_completed%7Cwrites_completed%7Cread_bytes%7Cwritten_bytes%7C\
-                     io_time_seconds%7Cio_time_weighted_seconds%7Cread_time_seconds%7Cwrite_time_seconds)_total%22%7D";
+/// What Prometheus is asked for: the counters of `node_exporter`, and those that it had before version 0.16.
+const QUERY: &str = "%7B__name__%3D~%22node_disk_((reads_completed%7Cwrites_completed%7Cread_bytes%7Cwritten_bytes%7C\
+                     io_time_seconds%7Cio_time_weighted_seconds%7Cread_time_seconds%7Cwrite_time_seconds)_total%7C\
+                     reads_completed%7Cwrites_completed%7Cbytes_read%7Cbytes_written%7Csectors_read%7Csectors_written%7C\
+                     io_time_ms%7Cio_time_weighted%7Cread_time_ms%7Cwrite_time_ms)%22%7D";
 
 /// Arguments of `raidlab import history`.
 #[derive(Debug, clap::Args)]

@@ -158,6 +158,7 @@ mod tests {
             ("runs", "'Test Type,Test Description\n"),
             ("trace", "0,20941264,8192,W,0.551706\n"),
             ("history", "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": []}]}]}}"),
+            ("history", "{\"sysstat\":{\"hosts\":[]}}"),
             ("history", "avg-cpu:  %user\nDevice  r/s\n"),
             ("runs", "<Results>\n<TimeSpan>\n"),
             ("runs", "SQLite format 3\0"),

@@ -49,10 +49,13 @@ Read 93.812Mb  Written 62.453Mb  Total transferred 156.27Mb  (25.938Mb/sec)
 
 Test execution summary:
     total time:                          6.0247s
+    total number of events:              10001
+    total time taken by event execution: 27.1985
     per-request statistics:
          min:                                  0.01ms
          avg:                                  2.72ms
          max:                                240.42ms
+         approx.  95 percentile:              10.53ms
 ";
 const SYSBENCH_11: &str = "\
 sysbench 1.1.0-ead2689 (using bundled LuaJIT 2.1.0-beta3)
@@ -134,7 +137,7 @@ fn each_tool_is_read_as_it_means_it() {
                 row("Random Write 4KiB", 1, 0, 24_082, 0, 0, 4096, 100),
             ],
         ),
-        (SYSBENCH_04, "sysbench 0.4.12", vec![row("random r/w", 16, 997, 663, 0, 0, 16_384, 100)]),
+        (SYSBENCH_04, "sysbench 0.4.12", vec![row("random r/w", 16, 997, 663, 2720, 0, 16_384, 100)]),
         (SYSBENCH_11, "sysbench 1.1.0-ead2689", vec![row("random r/w", 8, 6622, 4415, 0, 0, 16_384, 100)]),
         (DISKSPD, "diskspd 2.1.0-dev", vec![row("diskspd", 32, 7000, 3000, 800, 5250, 8192, 100)]),
         (
@@ -222,15 +225,22 @@ fn a_clock_without_a_known_zone_is_said() {
     assert!(run.settings["lacks"].contains("'CST'"), "{}", run.settings["lacks"]);
 }
 
-/// sysbench's latency is that of reads, writes and flushes together.
+/// Since 1.0 sysbench's latency is that of reads, writes and flushes together.
 #[test]
 fn flushes_of_sysbench_are_kept_and_their_latency_is_none_of_reads() {
-    for (text, flushes) in [(SYSBENCH_04, 2125), (SYSBENCH_11, 14_132)] {
+    let together = SYSBENCH_04.replace("events:              10001", "events:              22801");
+    for (text, flushes) in [(together.as_str(), 2125), (SYSBENCH_11, 14_132)] {
         let run = runs(text).runs.remove(0).run;
         let flush = run.ops.others.flush.expect("it flushed");
         assert_eq!((flush.iops.0.round() as u64, run.ops.total.lat_ns_mean), (flushes, 0.0));
         assert!(run.settings["latency of reads, writes and flushes together"].starts_with("mean "));
     }
+    // Events of 0.4 are reads and writes, and all it did is counted.
+    let run = runs(SYSBENCH_04).runs.remove(0).run;
+    let flush = run.ops.others.flush.expect("it flushed");
+    let counts = [run.ops.read.requests, run.ops.write.requests, flush.requests, run.ops.total.requests];
+    assert_eq!((counts, flush.lat_ns_mean), ([6004, 3997, 12_800, 10_001], 0.0));
+    assert_eq!(run.settings["95th percentile of the latency"], "10.53 ms");
     let alone = SYSBENCH_11.replace("fsync: IOPS=14132.41", "fsync: IOPS=0.00");
     let alone = alone
         .replace("max:                                 20.52", "max: 20.52\n         95th percentile: 2.5");

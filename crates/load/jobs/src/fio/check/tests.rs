@@ -27,6 +27,25 @@ fn a_job_for_fio_opens_nothing_and_asks_the_same() {
     assert_eq!((trial.job_file.as_str(), trial.logs()), (expected, 2));
 }
 
+/// Where a file is named, fio has that one, whatever `nrfiles` says; the trial has names of its own.
+#[test]
+fn a_number_of_files_does_not_count_beside_a_name() {
+    let text = "[a]\nfilename=f\nnrfiles=4\nsize=1m\n";
+    let trial = fio_trial("a.fio", text, Surroundings::NONE, "/logs").expect("it can be imported");
+    assert!(!trial.job_file.contains("nrfiles"), "{}", trial.job_file);
+}
+
+/// Without a map fio ends when all bytes of the size are moved, and not with the last whole request.
+#[test]
+fn drawn_places_move_all_of_the_size() {
+    let requests = |keys: &str| {
+        let job = format!("[a]\nrw=randread\nbs=3000\nsize=16k\n{keys}\n");
+        checked(&job, &log(&[("read", 0, 3000)]))[0].differs.clone().expect("one is too few")
+    };
+    assert!(requests("norandommap").contains("and this 6 of"), "{}", requests("norandommap"));
+    assert!(requests("").contains("and this 5 of"), "{}", requests(""));
+}
+
 #[test]
 fn each_difference_is_told_with_the_line() {
     let job = "# a comment\n[a]\nrw=read\nbs=64k\nsize=256k\n";
