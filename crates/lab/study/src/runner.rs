@@ -346,7 +346,7 @@ impl Runner<'_> {
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-let in_folder = section.path.is_dir() || !section.is_there && !section.path.exists();
+        let in_folder = section.path.is_dir() || !section.is_there && !section.path.exists();
         let opened = match section.load.accelerators_alone().filter(|_| in_folder) {
             Some(it) => {
                 self.scratch.make(&section.path)?;
