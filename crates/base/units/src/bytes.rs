@@ -113,7 +113,7 @@ impl ByteCount {
     ///
     /// ```
     /// # use raidlab_units::ByteCount;
-    /// let terabytes = |count| ByteCount(count * 1_000_000_000_000);
+    /// let terabytes = |count: u64| ByteCount(count * 1_000_000_000_000);
     /// assert_eq!(terabytes(500).with(terabytes(2)), ["500 TB", "2.00 TB"]);
     /// assert_eq!(terabytes(500).with(ByteCount::from_gib(2048)), ["455 TiB", "2 TiB"]);
     /// assert_eq!(ByteCount(2_000_000_001).with(ByteCount(2_000_000_000))[0], "2.00 GB (2000000001 bytes)");

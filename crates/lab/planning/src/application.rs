@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn drives_are_in_the_state_that_the_applications_lead_to() {
         let sequential = DriveHistory::Sequential;
-        let rows: [(&[&str], DriveHistory); 6] = [
+        let rows: [(&[&str], DriveHistory); 8] = [
             (&["storagebench-restore"], sequential),
             (&["md1200-sql-log", "storagebench-database-log"], sequential),
             (&["md1200-sql-log", "storagebench-streaming"], sequential),
