@@ -235,17 +235,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         threads: args.threads,
         seed: args.seed,
     };
-    if let Some(bytes) = args.checkpoint {
-        check_checkpoint(&args.app.model, bytes, order.needs.usable)
-            .map_err(|error| Failure::input(error).with_option("--checkpoint"))?;
-    }
+    args.check_training(order.needs.usable)?;
     if args.arrays == 2 {
-        if args.app.accelerators.is_some() || args.checkpoint.is_some() {
-            let error = anyhow::anyhow!("accelerators and checkpoints are not run on two arrays");
-            return Err(Failure::input(error)
-                .with_option("--arrays")
-                .with_hint("leave out --arrays 2, or --accelerators and --checkpoint"));
-        }
         return place(args, &order, output, hosts);
     }
     let mut progress = Progress::start_on(hosts);
@@ -417,6 +408,21 @@ impl Args {
     fn members_range(&self) -> (u16, u16) {
         let most = self.slots.unwrap_or(MEMBERS_USUAL).min(128);
         self.members.unwrap_or((1, most))
+    }
+
+    /// Refuses a checkpoint that can't lie on `usable`, and training on two arrays, before anything is searched for.
+    fn check_training(&self, usable: ByteCount) -> Result<(), Failure> {
+        if let Some(bytes) = self.checkpoint {
+            check_checkpoint(&self.app.model, bytes, usable)
+                .map_err(|error| Failure::input(error).with_option("--checkpoint"))?;
+        }
+        if self.arrays == 2 && (self.app.accelerators.is_some() || self.checkpoint.is_some()) {
+            let error = anyhow::anyhow!("accelerators and checkpoints are not run on two arrays");
+            return Err(Failure::input(error)
+                .with_option("--arrays")
+                .with_hint("leave out --arrays 2, or --accelerators and --checkpoint"));
+        }
+        Ok(())
     }
 
     /// Puts all drives that can be in one into the condition asked for, else into the one that fits the applications.

@@ -260,7 +260,7 @@ fn a_kill_keeps_finished_runs() {
 #[test]
 fn kept_runs_are_exported_for_other_tools() {
     let bench = Bench::new();
-    bench.done(&[&MEASURE_NULL[..], &["--run", "50ms", "--iodepth", "2,4"]].concat());
+    bench.done(&[&MEASURE_NULL[..], &["--run", "500ms", "--iodepth", "2,4"]].concat());
     bench.done(&["export", "fio", "2", "-o", "out.json", "--logs"]);
     let read = |name: &str| bench.read(name);
     let fio: Value = serde_json::from_str(&read("out.json")).expect("it is JSON");
@@ -268,7 +268,7 @@ fn kept_runs_are_exported_for_other_tools() {
     assert_eq!(fio["jobs"][0]["read"]["iops"], shown["result"]["read"]["iops"]);
     assert_eq!(fio["jobs"][0]["job options"]["iodepth"], "4");
     assert_eq!(fio["jobs"][0]["job options"]["rw"], "randrw");
-    assert!(read("randrw-iodepth-4-numjobs-1_lat.1.log").starts_with("50, "));
+    assert!(read("randrw-iodepth-4-numjobs-1_lat.1.log").starts_with("500, "));
     let iometer = bench.done(&["export", "iometer", "1", "2"]);
     assert_eq!(
         iometer.stdout.matches("\nALL,All,storagebench-database,1,1,1,").count(),

@@ -865,7 +865,8 @@ mod tests {
     fn nothing_of_an_actor_is_lost_without_a_word() {
         let part = |keys: &str| {
             let head = "schema = 1\nname = \"a\"\ntitle = \"A\"\nsource = \"made up\"\nmetric = \"iops\"\n";
-            let others = "[[part]]\nname = \"training\"\n[part.accelerator]\nbatch = 1\ncompute = \"1s\"\nsample_size = \"1MiB\"\n";
+            let others = "[[part]]\nname = \"training\"\n[part.accelerator]\nbatch = 1\ncompute = \"1s\"\nsample_size = \"1MiB\"\n\
+                [[part]]\nname = \"journal\"\n[part.log]\nappend_size = \"1KiB\"\n";
             let text = format!("{head}{others}[[part]]\nname = \"x\"\n{keys}");
             export_fio(&Workload::from_toml("a.toml", &text).unwrap(), &hints()).text
         };
@@ -876,9 +877,9 @@ mod tests {
                     "iodepth = 4",
                     "iodepth = 3",
                     "output_pct = 50",
-                    "follows = \"training\"",
+                    "follows = \"journal\"",
                     "request_size = \"64KiB\"",
-                    "follows = \"training\"\namplification = 3",
+                    "follows = \"journal\"\namplification = 3",
                     "bytes_per_sec = \"1MB\"",
                     "[part.places]\nsize = \"1GiB\"",
                     "[part.places]\nstart = \"1GiB\"",
