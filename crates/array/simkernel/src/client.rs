@@ -93,6 +93,8 @@ pub(crate) struct Common {
     pub(crate) requests_left: u64,
     /// More went wrong than the array survives: requests may fail.
     pub(crate) may_fail: bool,
+    /// What a crash has torn may be lost with a member.
+    pub(crate) may_lose_torn: bool,
     /// The export is being stopped.
     pub(crate) is_stopping: bool,
     pub(crate) answered: u64,
@@ -398,7 +400,8 @@ impl Client {
                 Kind::Flush | Kind::Hint => {}
             }
             let is_stop = errno == wire::ESHUTDOWN && common.is_stopping;
-            if is_stop || common.may_fail {
+            let is_torn = common.may_lose_torn && common.oracle.may_be_torn(cells);
+            if is_stop || is_torn || common.may_fail {
                 return Ok(());
             }
             let (kind, offset, length) = (request.kind, request.offset, request.length);

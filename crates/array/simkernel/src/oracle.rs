@@ -93,13 +93,15 @@ pub(crate) struct Oracle {
     reads: BTreeMap<u64, u32>,
     /// What is acknowledged survives.
     keeps_all: bool,
+    /// Those whose writes a crash may have torn, until they are written again.
+    torn: BTreeSet<u32>,
 }
 
 impl Oracle {
     /// A volume of zeros. `keeps_all` says that every acknowledged write survives a crash.
     pub(crate) fn new(keeps_all: bool) -> Self {
         let (cells, open) = (BTreeMap::new(), BTreeSet::new());
-        Self { cells, open, now: 1, reads: BTreeMap::new(), keeps_all }
+        Self { cells, open, now: 1, reads: BTreeMap::new(), keeps_all, torn: BTreeSet::new() }
     }
 
     fn tick(&mut self) -> u64 {
@@ -142,6 +144,7 @@ impl Oracle {
                     (own.ended, own.is_acknowledged) = (Some(now), true);
                     let began = own.began;
                     overwrite(found, began, now, fua || self.keeps_all);
+                    self.torn.remove(&cell);
                 }
             }
             tidy(found, oldest_read);
@@ -221,6 +224,9 @@ impl Oracle {
             let found = self.cells.get_mut(&cell).expect("it is open");
             found.retain(|it| !it.is_buried);
             assert!(!found.is_empty(), "something is in each cell");
+            if found.len() > 1 {
+                self.torn.insert(cell);
+            }
             let mut values: Vec<Value> = found.iter().map(|it| it.value).collect();
             values.sort_unstable();
             values.dedup();
@@ -241,6 +247,12 @@ impl Oracle {
                 it.ended = it.ended.or(Some(now));
             }
         }
+        self.torn.extend(&self.open);
+    }
+
+    /// Whether a crash may have torn the last write of any of the cells.
+    pub(crate) fn may_be_torn(&self, cells: Cells) -> bool {
+        self.torn.range(cells.all()).next().is_some()
     }
 
     /// The array was stopped cleanly: what was acknowledged is kept.
@@ -372,6 +384,23 @@ mod tests {
         oracle.crash();
         assert!(may_be(&mut oracle, Value::Write(1)));
         assert!(!may_be(&mut oracle, Value::Zeros));
+    }
+
+    #[test]
+    fn what_a_crash_may_have_torn_is_known_until_it_is_written_again() {
+        let mut oracle = Oracle::new(false);
+        let (kept, cut) = (Cells { first: 0, count: 4 }, Cells { first: 4, count: 4 });
+        let began = oracle.begin_write(1, kept, Value::Zeros);
+        oracle.end_write(1, kept, WriteEnd::Acknowledged { fua: true });
+        oracle.begin_write(2, cut, Value::Zeros);
+        assert!(began > 0 && !oracle.may_be_torn(cut), "nothing has crashed");
+        oracle.crash();
+        assert!(oracle.may_be_torn(cut) && oracle.may_be_torn(Cells { first: 3, count: 2 }));
+        assert!(!oracle.may_be_torn(kept));
+        oracle.begin_write(3, cut, Value::Write(3));
+        assert!(oracle.may_be_torn(cut));
+        oracle.end_write(3, cut, WriteEnd::Acknowledged { fua: false });
+        assert!(!oracle.may_be_torn(cut));
     }
 
     #[test]

@@ -240,6 +240,15 @@ impl Plan {
         self.survives_kills() && self.config.member_cache == MemberCache::Off
     }
 
+    /// Whether the log records whole stripes by checksums: of those that a crash tears, what is on a member that leaves before the next start
+    /// has compared them is lost (docs/fault-tolerance.md).
+    pub(crate) fn may_lose_torn_stripes(config: &ArrayConfig) -> bool {
+        let has_parity = config.level.to_string().starts_with(['5', '6']);
+        let resilience = &config.resilience;
+        let is_in_nvram = config.cache.memory == CacheMemory::BatteryBacked;
+        has_parity && resilience.metadata == MetadataPolicy::Log && !resilience.integrity && !is_in_nvram
+    }
+
     /// Whether requests may fail: nothing makes up for what a member can't read.
     pub(crate) fn may_fail(config: &ArrayConfig) -> bool {
         config.level.to_string() == "0"

@@ -138,6 +138,7 @@ impl State {
             next_number: 1,
             requests_left: 0,
             may_fail: Plan::may_fail(&plan.config),
+            may_lose_torn: Plan::may_lose_torn_stripes(&plan.config),
             is_stopping: false,
             answered: 0,
             piece_bytes,
