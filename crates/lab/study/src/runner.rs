@@ -350,9 +350,9 @@ impl Runner<'_> {
         let opened = match section.load.accelerators_alone().filter(|_| in_folder) {
             Some(it) => {
                 self.scratch.make(&section.path)?;
-                open_samples(section, it, self.cancel, &mut prepare)
+                open(section, Some(it), self.cancel, &mut prepare)
             }
-            None if section.is_there => open_what_is_there(section, self.cancel),
+            None if section.is_there => open(section, None, self.cancel, &mut prepare),
             None => FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare),
         };
         let mut bench = match opened {
@@ -583,40 +583,27 @@ fn folders_of(section: &ArraySection, array: &SoftwareArray) -> Vec<PathBuf> {
     section.directories.iter().map(|folder| folder.join(&name)).collect()
 }
 
-/// Opens the sample files that accelerators read in a folder, laid out first where the section says their size.
-fn open_samples(
+/// Opens storage that is there, or the `samples` in a folder, laid out first where the section says their size. It is written to where
+/// the load writes, and its data is named as lost.
+fn open(
     section: &MeasureSection,
-    it: &Accelerator,
+    samples: Option<&Accelerator>,
     cancel: &AtomicBool,
     prepare: &mut dyn FnMut(ByteCount, ByteCount),
 ) -> Result<FileBench, FileError> {
     let options = TargetOptions {
         lay_out: (!section.is_there).then_some(section.size),
         direct: section.direct,
-        may_write: false,
+        may_write: section.load.workloads.iter().any(|workload| workload.spec.writes()),
         destroy_data: None,
     };
-    let names = std::slice::from_ref(&section.path);
+    let (names, what) = (std::slice::from_ref(&section.path), (&options, &section.destroy_data[..]));
     let mut tell = |_: &Path, written, total| prepare(written, total);
-    let mut bench =
-        FileBench::open(names, Some(it), (&options, &[]), LoadOptions::default(), cancel, &mut tell)?;
+    let mut bench = FileBench::open(names, samples, what, LoadOptions::default(), cancel, &mut tell)?;
     if options.lay_out.is_some() {
         bench.take_over();
     }
     Ok(bench)
-}
-
-/// Opens storage that is not raidlab's; it is written to where the load writes, and its data is named as lost.
-fn open_what_is_there(section: &MeasureSection, cancel: &AtomicBool) -> Result<FileBench, FileError> {
-    let options = TargetOptions {
-        lay_out: None,
-        direct: section.direct,
-        may_write: section.load.workloads.iter().any(|workload| workload.spec.writes()),
-        destroy_data: None,
-    };
-    let names = std::slice::from_ref(&section.path);
-    let what = (&options, &section.destroy_data[..]);
-    FileBench::open(names, None, what, LoadOptions::default(), cancel, &mut |_, _, _| {})
 }
 
 #[cfg(test)]

@@ -260,30 +260,26 @@ impl Order<'_> {
         // Workers share the numbers that a workload has of its own.
         let iodepth = drivers.iter().flatten().map(Driver::iodepth).max().unwrap_or(1);
         let table = SlotTable::new(targets.len() as u32, iodepth);
+        let ready = (drivers, table);
         let memory = || self.memory(job, table);
         match job.engine {
-            EngineKind::Null => self.run_on(number, job, (drivers, table), || Ok(NullEngine::new(table))),
-            EngineKind::Uring => self.run_on(number, job, (drivers, table), || {
+            EngineKind::Null => self.run_on(number, job, ready, || Ok(NullEngine::new(table))),
+            EngineKind::Uring => self.run_on(number, job, ready, || {
                 UringEngine::new(&targets, table, self.uring_options(), memory()?)
             }),
-            EngineKind::Nbd => {
-                self.run_on(number, job, (drivers, table), || NbdEngine::new(&targets, table, memory()?))
-            }
-            EngineKind::Nfs => {
-                self.run_on(number, job, (drivers, table), || NfsEngine::new(&targets, table, memory()?))
-            }
+            EngineKind::Nbd => self.run_on(number, job, ready, || NbdEngine::new(&targets, table, memory()?)),
+            EngineKind::Nfs => self.run_on(number, job, ready, || NfsEngine::new(&targets, table, memory()?)),
             EngineKind::Xrootd => {
-                self.run_on(number, job, (drivers, table), || XrootdEngine::new(&targets, table, memory()?))
+                self.run_on(number, job, ready, || XrootdEngine::new(&targets, table, memory()?))
             }
             EngineKind::Files => {
-                self.run_on(number, job, (drivers, table), || FilesEngine::new(&targets, table, memory()?))
+                self.run_on(number, job, ready, || FilesEngine::new(&targets, table, memory()?))
             }
-            EngineKind::Mapped => self
-                .run_on(number, job, (drivers, table), || MappedEngine::new(targets[0], iodepth, memory()?)),
+            EngineKind::Mapped => {
+                self.run_on(number, job, ready, || MappedEngine::new(targets[0], iodepth, memory()?))
+            }
             kind @ (EngineKind::Sync | EngineKind::Buffered) => {
-                self.run_on(number, job, (drivers, table), || {
-                    SyncEngine::new(targets[0], kind, iodepth, memory()?)
-                })
+                self.run_on(number, job, ready, || SyncEngine::new(targets[0], kind, iodepth, memory()?))
             }
         }
     }

@@ -12,6 +12,12 @@ struct Watcher<'a> {
     cancel: &'a AtomicBool,
 }
 
+impl<'a> Watcher<'a> {
+    fn new(stop_after: Option<usize>, cancel: &'a AtomicBool) -> Self {
+        Self { finished: Vec::new(), started: 0, prepared: 0, stop_after, cancel }
+    }
+}
+
 impl StudyObserver for Watcher<'_> {
     fn observe(&mut self, event: StudyEvent<'_>) {
         match event {
@@ -60,7 +66,7 @@ struct Ran {
 fn run_small(stop_after: Option<usize>, options: RunOptions) -> Ran {
     let folder = disk_folder();
     let cancel = AtomicBool::new(false);
-    let mut watcher = Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after, cancel: &cancel };
+    let mut watcher = Watcher::new(stop_after, &cancel);
     let mut store = Store::in_memory().unwrap();
     let study = study(folder.path());
     let outcome = run_study(&study, &Catalog::builtin(), options, &mut store, &mut watcher, &cancel);
@@ -106,8 +112,7 @@ fn accelerators_read_sample_files_that_are_gone_afterwards() {
     );
     let study = Study::parse("small.toml", &text, &Catalog::builtin()).unwrap();
     let cancel = AtomicBool::new(false);
-    let mut watcher =
-        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
+    let mut watcher = Watcher::new(None, &cancel);
     let mut store = Store::in_memory().unwrap();
     let outcome =
         run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel)
@@ -133,8 +138,7 @@ fn rounds_go_over_all_and_every_other_one_backwards() {
     );
     let study = Study::parse("rounds.toml", &text, &Catalog::builtin()).unwrap();
     let cancel = AtomicBool::new(false);
-    let mut watcher =
-        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
+    let mut watcher = Watcher::new(None, &cancel);
     let mut store = Store::in_memory().unwrap();
     let ran =
         run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel)
@@ -212,8 +216,7 @@ fn a_file_in_the_way_stays_and_is_named() {
     let precious = members.join("member-01.raidlab");
     std::fs::write(&precious, "precious").unwrap();
     let cancel = AtomicBool::new(false);
-    let mut watcher =
-        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
+    let mut watcher = Watcher::new(None, &cancel);
     let mut store = Store::in_memory().unwrap();
     let study = study(folder.path());
     let ended =
@@ -233,8 +236,7 @@ fn a_test_file_that_a_killed_study_left_is_taken_over_and_removed() {
         LayOut { bytes: ByteCount::from_mib(4), content: LayOutContent::Noise, seed: 3, destroy_data: None };
     raidlab_engines::lay_out_file(&file, &order, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let cancel = AtomicBool::new(false);
-    let mut watcher =
-        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: Some(1), cancel: &cancel };
+    let mut watcher = Watcher::new(Some(1), &cancel);
     let mut store = Store::in_memory().unwrap();
     let study = study(folder.path());
     run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel).unwrap();

@@ -4,7 +4,8 @@
 //! JSON of sysstat 11.5.1 calls the rates `r`, `rkB` and `kB_read_per_sec`.
 //!
 //! Quirks: the first report of each run of iostat is of the time since the start of the system, unless it ran with `-y`, which nothing in
-//! its output tells. `-z` leaves out the devices that were idle, and so whole reports may list none. `-h` and `--pretty` put the device last and part a report into several tables; `--human` writes units behind numbers.
+//! its output tells. `-z` leaves out the devices that were idle, and so whole reports may list none. `-h` and `--pretty` put the device
+//! last and part a report into several tables; `--human` writes units behind numbers.
 //! Text of other languages has commas in numbers.
 
 use super::{Located, Told};

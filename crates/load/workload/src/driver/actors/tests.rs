@@ -34,16 +34,18 @@ fn drive(
     ramp: NanoSpan,
     run: NanoSpan,
 ) -> (Measurement, Vec<(Nanos, IoOp, u64, u32)>) {
-    let config = DriverConfig {
+    drive_with(spec, link, &DriverConfig { seed: 7, ramp, ..config(run) })
+}
+
+/// One request in flight, for `run`, on 256 MiB.
+fn config(run: NanoSpan) -> DriverConfig {
+    DriverConfig {
         region: ByteCount::from_mib(256),
         block_bytes: 4096,
         iodepth: 1,
-        seed: 7,
-        ramp,
         run,
         ..DriverConfig::default()
-    };
-    drive_with(spec, link, &config)
+    }
 }
 
 /// The same with these settings.
@@ -306,13 +308,7 @@ fn phases_turn_parts_on_and_off() {
 #[test]
 fn workers_share_an_actor_and_their_counts_add_up() {
     let spec = training("count = 5\nread_threads = 2");
-    let config = DriverConfig {
-        region: ByteCount::from_mib(256),
-        block_bytes: 4096,
-        iodepth: 4,
-        run: NanoSpan::from_secs(1),
-        ..DriverConfig::default()
-    };
+    let config = DriverConfig { iodepth: 4, ..config(NanoSpan::from_secs(1)) };
     let depths: Vec<u32> =
         (0..2).map(|worker| Driver::new(&spec, &config.for_worker(worker, 2)).unwrap().iodepth()).collect();
     assert_eq!(depths, [6, 4]);
@@ -327,13 +323,8 @@ fn workers_write_in_different_places() {
     let compaction = "[part.compaction]\nruns = 2\nrequest_size = \"64KiB\"\niodepth = 6";
     for actor in [checkpoint, log, compaction] {
         for workers in 2..=3 {
-            let config = DriverConfig {
-                region: ByteCount::from_mib(64),
-                block_bytes: 4096,
-                iodepth: 4,
-                run: NanoSpan::from_millis(100),
-                ..DriverConfig::default()
-            };
+            let region = ByteCount::from_mib(64);
+            let config = DriverConfig { region, iodepth: 4, ..config(NanoSpan::from_millis(100)) };
             let link = Link { bytes_per_sec: 1e9, lat_ns: 100_000 };
             let written = |worker| {
                 let (_, issued) = drive_with(&part(actor), link, &config.for_worker(worker, workers));
@@ -360,13 +351,7 @@ fn what_does_not_fit_is_refused_with_both_lengths() {
     let part =
         |actor: &str| spec(&format!("[[part]]\nname = \"it\"\n[part.places]\nsize = \"8MiB\"\n{actor}\n"));
     let refused = |actor: &str| {
-        let config = DriverConfig {
-            region: ByteCount::from_mib(256),
-            block_bytes: 4096,
-            iodepth: 1,
-            run: NanoSpan::from_secs(1),
-            ..DriverConfig::default()
-        };
+        let config = config(NanoSpan::from_secs(1));
         Driver::new(&part(actor), &config).err().map(|error| error.to_string())
     };
     let train =
