@@ -62,8 +62,7 @@ impl TortureWorld {
         self.report.restarts += 1;
         self.tick(TraceEvent::TakenOver);
         self.look_at_states();
-        let here = self.devices.iter().filter(|device| device.presence == Presence::Here).count();
-        let has_half = 2 * here >= usize::from(self.config.members);
+        let has_half = 2 * self.members_that_count().count() >= usize::from(self.config.members);
         if self.mode == TortureMode::Bounded && (self.has_write_hole() || !has_half) {
             // A write that fails now would lose a member while parity is in doubt, or leave fewer than half before the devices know
             // of the start: the others could start without those. A power cut ends this, too.

@@ -370,14 +370,17 @@ impl TortureWorld {
     /// Whether half of the members are left without `victim`, of those that count before the devices know who is gone:
     /// more than half could start by themselves.
     fn keeps_half_without(&self, victim: MemberIndex) -> bool {
-        let is_left = |device: &usize| {
-            let is_here = self.devices[*device].presence == Presence::Here;
-            self.proven[*device] && is_here && *device != victim.index()
-        };
-        let left = (0..self.devices.len()).filter(is_left).count();
+        let left = self.members_that_count().filter(|device| *device != victim.index()).count();
         let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
         let is_kept = self.controller.is_state_kept();
         2 * left >= if is_kept { in_sync } else { usize::from(self.config.members) }
+    }
+
+    /// Devices that answer and hold what their place in the array says: a start can count on them.
+    pub(super) fn members_that_count(&self) -> impl Iterator<Item = usize> + '_ {
+        let counts =
+            |device: &usize| self.proven[*device] && self.devices[*device].presence == Presence::Here;
+        (0..self.devices.len()).filter(counts)
     }
 
     /// Makes a block of a member unreadable and returns its member, if that may be.
