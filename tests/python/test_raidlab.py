@@ -518,3 +518,21 @@ def test_the_types_hold():
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", package]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_names_of_files_need_not_be_text(tmp_path):
+    """The system's names are bytes: what reads a file takes any, and what needs text says so by the argument."""
+    job = os.fsdecode(os.fsencode(tmp_path) + b"/job-\xff.fio")
+    with open(job, "w") as file:
+        file.write("[a]\nrw=read\nsize=1m\n")
+    assert [it.name for it in raidlab.Workload.from_fio(job)] == ["a"]
+    with open(job, "a") as file:
+        file.write("rw=sideways\n")
+    with pytest.raises(raidlab.RaidlabError, match=r"job-\ufffd\.fio"):
+        raidlab.Workload.from_fio(job)
+    with pytest.raises(raidlab.RaidlabError, match="^drive='.udcff': it is text in UTF-8"):
+        raidlab.risk("5", 4, drive="\udcff")
+    with pytest.raises(raidlab.RaidlabError, match="^paper='.udcff': it is text in UTF-8"):
+        raidlab.reproduce("\udcff")
+    with pytest.raises(raidlab.RaidlabError, match="^workload='.udcff': at 0 it has half of a character$"):
+        raidlab.simulate(array(), workload="\udcff")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +44,7 @@ class Catalog:
             if not isinstance(name, str) or not name or not isinstance(drive, OwnDrive):
                 raise refused(f"drives[{name!r}]", drive, "it is a name and a raidlab.OwnDrive")
             short("drives", name)
-        texts = [(str(path), _read("files", path)) for given in files for path in _toml_files(checked_path("files", given))]
+        texts = [_read("files", path) for given in files for path in _toml_files(checked_path("files", given))]
         changes = [_change(place, value) for place, value in (set or {}).items()]
         self._fill(texts, changes, dict(drives or {}))
 
@@ -170,7 +171,7 @@ class Array:
     def from_toml(cls, path: Union[str, Path]) -> Array:
         """The array that a file describes; ``raidlab simulate --array`` reads the same."""
         array = cls.__new__(cls)
-        array._fill({"toml": (str(path), _read("path", path))}, "")
+        array._fill({"toml": _read("path", path)}, "")
         return array
 
     def __getstate__(self) -> dict[str, Any]:
@@ -250,11 +251,11 @@ def checked_catalog(catalog: Optional[Catalog]) -> Catalog:
     return default_catalog() if catalog is None else of_type("catalog", catalog, Catalog, allowed)
 
 
-def _read(argument: str, path: Union[str, Path]) -> str:
-    """The text of a file, which came as ``argument``."""
+def _read(argument: str, path: Union[str, Path]) -> tuple[str, str]:
+    """A file that came as ``argument``: its name, as it can be told, and its text."""
     name = checked_path(argument, path)
     with files(argument, name, "read"):
-        return Path(name).read_text(encoding="utf-8")
+        return os.fsencode(name).decode("utf-8", "replace"), Path(name).read_text(encoding="utf-8")
 
 
 def _toml_files(name: str) -> list[Path]:

@@ -359,6 +359,9 @@ class _Told:
             return f"{self._verb}() needs {' and '.join(f'{name}=' for name in names)}"
         if text == "--help lists what can be given":
             return f"docs/reference.md lists the options of {self._verb}"
+        if text.startswith("invalid UTF-8 was detected"):
+            unfit = [name for name, word in self._words if "\ufffd" in os.fsencode(word).decode("utf-8", "replace")]
+            return "; ".join(f"{self.argument(name)}: it is text in UTF-8" for name in unfit)
         text, _, choice = text.partition("\n  [possible values: ")
         allowed = f"it is one of {choice[:-1]}" if choice else "it takes a value"
         if found := re.match(r"(?s)invalid value '(.*)' for '([^']*)'(?:: (.*))?", text):

@@ -39,10 +39,11 @@ class Workload:
         """Fills it with what ``given`` names, which came as ``argument``."""
         name = path(argument, given)
         if name.endswith(".toml"):
-            self._fill(("toml", name, _read(argument, name), 0, {}))
+            self._fill(("toml", *_read(argument, name), 0, {}))
             return
+        short(argument, name)
         try:
-            self._fill(("builtin", short(argument, name), "", 0, {}))
+            self._fill(("builtin", name, "", 0, {}))
         except RaidlabError as error:
             raise refused(argument, name, f"{error}; raidlab.Workload.builtin() lists those there are") from None
 
@@ -75,7 +76,7 @@ class Workload:
     @classmethod
     def from_toml(cls, path: Union[str, Path]) -> Workload:
         """The workload of a file of raidlab (docs/workloads.md)."""
-        return cls._of(("toml", str(path), _read("path", path), 0, {}))
+        return cls._of(("toml", *_read("path", path), 0, {}))
 
     @classmethod
     def from_fio(cls, path: Union[str, Path], *, env: Optional[Mapping[str, str]] = None) -> list[Workload]:
@@ -84,12 +85,12 @@ class Workload:
         ``iodepth`` of each is the job's. Length, ramp, size and seed of the job are arguments of :func:`raidlab.simulate` and
         :class:`raidlab.Array`; ``notes`` say which the job has. ``env`` has the values of its variables.
         """
-        job = _read("path", path)
+        name, job = _read("path", path)
         if env is not None and not isinstance(env, Mapping):
             raise refused("env", env, "it is a dictionary: a value for each variable of the job")
         variables = dict(_variable(name, value) for name, value in (env or {}).items())
-        steps, _ = _raidlab.Workload.from_fio(str(path), job, variables)
-        return [cls._of(("fio", str(path), job, step, variables)) for step in range(len(steps))]
+        steps, _ = _raidlab.Workload.from_fio(name, job, variables)
+        return [cls._of(("fio", name, job, step, variables)) for step in range(len(steps))]
 
     def __getstate__(self) -> MadeOf:
         return self._made_of
