@@ -199,6 +199,11 @@ pub(crate) fn pick<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
 }
 
 impl Plan {
+    /// How long a member may not answer: nearly for ever, but where a read into NVRAM goes on waiting, and its host with it.
+    pub(crate) fn longest_hang_ms(config: &ArrayConfig) -> u64 {
+        if config.cache.memory == CacheMemory::BatteryBacked { 8_000 } else { 200_000 }
+    }
+
     /// Draws the plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let stream = |part| Rng::new(derived_seed(seed, part));
@@ -343,7 +348,8 @@ fn draw_fault(config: &ArrayConfig, swarm: u64, timeout_ms: u64, random: &mut Rn
     }
     Some(match kind {
         0 | 1 => {
-            let millis = pick(random, &[timeout_ms / 8, timeout_ms + 600, long, 200_000]);
+            let millis =
+                pick(random, &[timeout_ms / 8, timeout_ms + 600, long, Plan::longest_hang_ms(config)]);
             Fault::Hang { member: member(random), millis }
         }
         2 => Fault::Gone { member: member(random) },

@@ -3,12 +3,12 @@
 //! | world | what it has | what shows there |
 //! |---|---|---|
 //! | nvram | few small writes, mostly of blocks that are dirty in NVRAM already; the process is killed at a store | notes, entries and blocks of NVRAM that are late, torn or not stored once more |
-//! | stalls, stays | clients that take their time while a member does not answer for longer than it may, and then does; another may follow; *stays*: NVRAM and block checksums | memory that moves under I/O, I/O that was held meanwhile, late ends |
+//! | stalls, stays | clients that take their time while a member does not answer for longer than it may, and then does; another may follow; *stays*: reads into NVRAM, and block checksums | memory that moves under I/O, I/O that was held meanwhile, late ends |
 //! | crowd | many connections for few buffers, ragged writes, slow members; clients that stop within a payload until they are answered | who waits for a buffer and is forgotten |
 //! | rest | a cache that writes back, and clients that go; the process is killed when all that is dirty has had time to reach the members | timers |
 
 use crate::plan::{ClientPlan, Fault, FaultEvent, Life, LifeEnd, Plan, Role, pick};
-use raidlab_controller::{ArrayConfig, CacheMemory, WritePolicy};
+use raidlab_controller::{ArrayConfig, CacheMemory, IoPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::Rng;
 
@@ -55,7 +55,8 @@ impl World {
                 cache.size = ByteCount(cache.size.0.max(64 * cache.block_size.0));
             }
             Self::Rest => cache.write_policy = WritePolicy::WriteBack,
-            Self::Any | Self::Stalls | Self::Stays | Self::Crowd => {}
+            Self::Stays => cache.io_policy = IoPolicy::Cached,
+            Self::Any | Self::Stalls | Self::Crowd => {}
         }
     }
 
@@ -115,7 +116,7 @@ fn stall(life: &mut Life, config: &ArrayConfig, timeout_ms: u64, random: &mut Rn
         .retain(|event| matches!(event.fault, Fault::Check | Fault::Replace { .. } | Fault::SecondStart));
     for nth in 0..count {
         let member = config.members - 1 - ((first + nth) % victims) as u16;
-        let millis = timeout_ms + pick(random, &[1_100, 1_300, 2_000, 4_000, 200_000]);
+        let millis = timeout_ms + pick(random, &[1_100, 1_300, 2_000, 4_000, Plan::longest_hang_ms(config)]);
         life.faults.push(FaultEvent { after, fault: Fault::Hang { member, millis } });
         after += pick(random, &[0, 20, 200, 800]);
     }

@@ -21,7 +21,7 @@ use raidlab_advisor::plan::{
     Settings, diverse, roles,
 };
 use raidlab_hardware::{Catalog, DriveHistory, End};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, counted};
 use raidlab_workload::{BottleneckFacts, RunResult};
 use raidlab_worlds::{ArrayFile, Parts};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,8 @@ pub(super) fn search(
         if batch.is_empty() {
             return Ok(SearchEnd::Proven);
         }
-        let label = format!("simulated {done} arrays, {} could be better", frontier.open());
+        let simulated = counted(done as u64, "array");
+        let label = format!("simulated {simulated}, {} could be better", frontier.open());
         let to = from + (SEARCH_SHARE - from) / 4.0;
         let results = judge_all(bench, crew, Stage { label: &label, from, to }, (&batch, Window::Short))?;
         frontier.handle_judged(results.into_iter().map(|(judged, _)| judged).collect());

@@ -35,7 +35,8 @@ pub fn plan(outcome: &PlanOutcome, order: &PlanOrder<'_>, fed: Option<(&Feeding,
         }
     }
     let figure = Block::figure(
-        vec![pareto(outcome, order)],
+        // One array alone is compared with nothing.
+        (outcome.others.len() > 1).then(|| pareto(outcome, order)).into_iter().collect(),
         format!("Performance against {}.", outcome.effort()),
         "Each point is an array that was simulated, with the best settings found. Hollow points miss a need; the line joins those that \
          keep all needs and that no other beats in both.",

@@ -141,12 +141,13 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     let efficient = outcome.pareto.iter().filter(|point| point.is_efficient);
     let mut efficient: Vec<_> = efficient.filter_map(|point| Some((point.effort?, point.index))).collect();
     efficient.sort_by(|a, b| a.0.total_cmp(&b.0));
-    if !efficient.is_empty() {
+    // One array alone is compared with nothing.
+    if !efficient.is_empty() && outcome.others.len() > 1 {
         lines.push(front_of(outcome));
-    }
-    for (value, index) in efficient {
-        let SimulatedArray { label, settings_label, .. } = &outcome.others[index];
-        lines.push(format!("- {label}, {settings_label} ({effort} {}).", three_digits(value)));
+        for (value, index) in efficient {
+            let SimulatedArray { label, settings_label, .. } = &outcome.others[index];
+            lines.push(format!("- {label}, {settings_label} ({effort} {}).", three_digits(value)));
+        }
     }
     lines.extend(with_faults(outcome));
     lines
