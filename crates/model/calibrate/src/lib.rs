@@ -57,8 +57,8 @@ pub use matrix::{Arrivals, CellLatency, HostPacing, MatrixError, MatrixLoad, pre
 pub use modelled::ModelledTarget;
 pub use rotational::{RotationalFound, Zone};
 pub use sheet::{
-    DiskSheet, Recording, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind, SheetModel,
-    SheetRow, SheetSeeks, check_sheet, disk_from_sheet, model_from_sheet,
+    DiskSheet, Recording, SharedCaps, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind,
+    SheetModel, SheetRow, SheetSeeks, check_sheet, disk_from_sheet, model_from_sheet,
 };
 
 use raidlab_units::{ByteCount, NanoSpan, Nanos};

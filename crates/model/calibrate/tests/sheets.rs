@@ -1,8 +1,8 @@
 //! Models from data sheets: they do what the sheet says, or there is none.
 
 use raidlab_calibrate::{
-    DiskSheet, Recording, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind, SheetSeeks,
-    check_sheet, disk_from_sheet, model_from_sheet,
+    DiskSheet, Recording, SharedCaps, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind,
+    SheetSeeks, check_sheet, disk_from_sheet, model_from_sheet,
 };
 use raidlab_hardware::{Catalog, DriveKind};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -34,6 +34,7 @@ fn sheet(
         slc: None,
         is_measured: false,
         capped: None,
+        shared: SharedCaps::default(),
         facts: SheetFacts::default(),
     }
 }
@@ -222,6 +223,53 @@ fn round_limits_are_caps_below_what_the_class_does() {
     assert!(made(170e3, 350.0, None) && made(680e3, 1400.0, None));
     assert!(!made(828e3, 5000.0, None) && !made(1600e3, 3120.0, None) && !made(170e3, 350.0, Some(false)));
     assert!(!made(680e3, 5000.0, None), "it writes faster than the class");
+}
+
+/// A hypervisor that caches answers before flash could: 64 us were out of reach, for the quicker pages were not written down.
+#[test]
+fn what_is_behind_a_cap_may_be_quicker_than_its_class() {
+    for micros in [[25, 20], [64, 70], [80, 300], [500, 1500]] {
+        let measured = Sheet {
+            write_iops: None,
+            is_measured: true,
+            capped: Some(true),
+            ..sheet(SheetKind::Nvme, 252, [500.0, 500.0], [60e3, 0.0], Some(micros))
+        };
+        let made = model_from_sheet(&Catalog::builtin(), &measured).unwrap_or_else(|error| panic!("{error}"));
+        assert!(made.rows.iter().all(|row| row.error_pct().abs() < 1.0), "{:?}", made.rows);
+    }
+}
+
+/// Clouds cap reads and writes together, with credits: a gp2 volume of 100 GB.
+#[test]
+fn caps_that_are_shared_are_told_of_the_drive() {
+    let shared = SharedCaps { iops: Some(300.0), credits: Some(5.4e6), burst_iops: Some(3e3), rate: None };
+    let of = |shared, capped| {
+        let nothing = Sheet {
+            write_iops: None,
+            seq_read: None,
+            seq_write: None,
+            ..sheet(SheetKind::Nvme, 100, [0.0; 2], [3e3, 0.0], None)
+        };
+        model_from_sheet(&Catalog::builtin(), &Sheet { is_measured: true, shared, capped, ..nothing })
+    };
+    let made = of(shared, None).unwrap_or_else(|error| panic!("{error}"));
+    let DriveKind::Flash(flash) = made.model.kind else { panic!("a drive with a translation layer") };
+    assert_eq!(
+        (flash.caps.iops, flash.caps.credits, flash.caps.burst_iops),
+        (Some(300.0), Some(5.4e6), Some(3e3))
+    );
+    for (shared, capped) in [
+        (SharedCaps { iops: None, ..shared }, None),
+        (SharedCaps { burst_iops: Some(200.0), ..shared }, None),
+        (shared, Some(false)),
+    ] {
+        assert!(matches!(of(shared, capped), Err(SheetError::Figure { .. })), "{shared:?}");
+    }
+    assert!(matches!(
+        of(SharedCaps { credits: None, burst_iops: None, ..shared }, None),
+        Err(SheetError::OutOfReach { .. })
+    ));
 }
 
 #[test]

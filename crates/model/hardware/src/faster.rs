@@ -271,10 +271,11 @@ impl DriveModel {
             (DrivePart::Caps, DriveKind::Flash(flash)) => {
                 let of_heat = flash.heat.as_mut().map(|heat| &mut heat.caps);
                 for caps in of_heat.into_iter().chain([&mut flash.caps]) {
-                    caps.read_iops = caps.read_iops.map(|iops| iops * by.factor());
-                    caps.write_iops = caps.write_iops.map(|iops| iops * by.factor());
-                    caps.read_rate = caps.read_rate.map(|rate| by.rate(rate));
-                    caps.write_rate = caps.write_rate.map(|rate| by.rate(rate));
+                    let counts =
+                        [&mut caps.read_iops, &mut caps.write_iops, &mut caps.iops, &mut caps.burst_iops];
+                    counts.into_iter().flatten().for_each(|iops| *iops *= by.factor());
+                    let rates = [&mut caps.read_rate, &mut caps.write_rate, &mut caps.rate];
+                    rates.into_iter().flatten().for_each(|rate| *rate = by.rate(*rate));
                 }
             }
             (DrivePart::SpareRoom, DriveKind::Flash(flash)) => {

@@ -149,6 +149,27 @@ fn long_reads_are_slow_where_small_writes_scattered_the_data() {
     assert!(ordered > 1.3 * scattered, "in order: {ordered}, scattered: {scattered} a second");
 }
 
+/// A volume of a cloud has one limit for reads and writes, which it may exceed while credits last.
+#[test]
+fn reads_and_writes_share_a_cap_and_its_credits() {
+    let per_sec = |credits, count| {
+        let model = nvme(|flash| {
+            flash.condition.history = DriveHistory::Sequential;
+            flash.caps.iops = Some(3_000.0);
+            (flash.caps.credits, flash.caps.burst_iops) = (credits, Some(20_000.0));
+        });
+        let mut random = Random(7);
+        let next = |i| (if i % 2 == 0 { WRITE } else { DriveOp::Read }, random.below(1_000_000) * 8, 8);
+        drive_closed_loop(&mut Drive::new(&model, DriveOptions::default()), 32, count, next).commands_per_sec
+    };
+    let is_near = |seen: f64, wanted: f64| (seen / wanted - 1.0).abs() < 0.01;
+    assert!(is_near(per_sec(None, 12_000), 3_000.0), "{}", per_sec(None, 12_000));
+    // 17,000 a second beyond the cap for four seconds, and three seconds of the cap.
+    let of_all = |count| per_sec(Some(68_000.0), count);
+    assert!(is_near(of_all(40_000), 20_000.0), "{}", of_all(40_000));
+    assert!(is_near(of_all(89_000), 89_000.0 / 7.0), "{}", of_all(89_000));
+}
+
 /// A hypervisor's limit holds whatever the drive could do.
 #[test]
 fn caps_hold() {

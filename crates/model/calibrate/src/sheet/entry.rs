@@ -96,7 +96,7 @@ fn inside(flash: &FlashModel) -> [(&'static str, Value); 19] {
 
 /// What speaks for each of these.
 fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> {
-    let (facts, flash) = (&sheet.facts, solved.flash());
+    let facts = &sheet.facts;
     let fitted = |name: &str, text: Option<String>| text.map(|text| facts.fitted(name, &text));
     let reads = fitted("read-iops", sheet.read_iops.map(|iops| format!("{iops} random reads a second")));
     let writes = fitted("write-iops", sheet.write_iops.map(|iops| format!("{iops} random writes a second")));
@@ -112,7 +112,7 @@ fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> 
         hides_programs(&Solved::programmed(sheet), solved.model.interface.rate) && !solved.spare_is_fitted;
     let programs =
         if is_hidden && sheet.slc.is_none() { writes.clone().or(in_sequence) } else { in_sequence };
-    let pages = alone.clone().filter(|_| flash.front.read_latency == NanoSpan::ZERO);
+    let pages = alone.clone().filter(|_| solved.pages_are_fitted);
     let spare = writes.clone().filter(|_| solved.spare_is_fitted);
     let own = solved.is_in_proportion.then(|| (SOURCE.to_owned(), Some(Spread::LAYOUT)));
     let of_capacity =
@@ -135,12 +135,12 @@ fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> 
         ("flash.planes", own.clone()),
         ("flash.bits_per_cell", Some(facts.trust("nand")).map(|(source, _)| (source, None))),
         ("flash.read_fast", own.clone().or(pages.clone())),
-        ("flash.read_slow", own.clone().or(pages)),
+        ("flash.read_slow", own.clone().or(pages.clone())),
         ("flash.program", programs.clone()),
         ("flash.programs_at_once", programs.or(dies.clone())),
         ("flash.parity_every", dies.map(|(source, _)| (source, None))),
         ("flash.suspensions_max", own.map(|(source, _)| (source, None))),
-        ("flash.channel.per_transfer", reads.filter(|_| is_own)),
+        ("flash.channel.per_transfer", reads.filter(|_| is_own).or(pages.filter(|_| sheet.is_capped()))),
     ]
 }
 
@@ -171,6 +171,10 @@ fn set_interface(entry: &mut LikeEntry, class: &DriveModel, sheet: &Sheet, solve
         ("caps.write_iops", caps.write_iops.map(Value::Number), "write-iops"),
         ("caps.read_rate", rate(caps.read_rate), "seq-read"),
         ("caps.write_rate", rate(caps.write_rate), "seq-write"),
+        ("caps.iops", caps.iops.map(Value::Number), "total-iops"),
+        ("caps.rate", rate(caps.rate), "total-rate"),
+        ("caps.credits", caps.credits.map(Value::Number), "credits"),
+        ("caps.burst_iops", caps.burst_iops.map(Value::Number), "burst-iops"),
     ];
     if caps.burst > NanoSpan::ZERO {
         let source = "estimated: a cap is a bucket of tokens; reads of GCP's local SSD do not wait up to 85 % of theirs";

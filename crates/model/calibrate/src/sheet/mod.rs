@@ -125,8 +125,23 @@ pub struct Sheet {
     /// The rates are caps that a hypervisor sets. None: they are if they were measured, are rounder than a
     /// measured limit is, and a drive of the class exceeds them.
     pub capped: Option<bool>,
+    /// Caps of the hypervisor that reads and writes share; with any of them the other rates are caps, too.
+    pub shared: SharedCaps,
     /// What else the sheet says.
     pub facts: SheetFacts,
+}
+
+/// What a hypervisor lets pass of reads and writes together; none where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SharedCaps {
+    /// Requests a second.
+    pub iops: Option<f64>,
+    /// Bytes a second.
+    pub rate: Option<BytesPerSec>,
+    /// Requests beyond `iops` after a long pause; they come back at that rate.
+    pub credits: Option<f64>,
+    /// Requests a second while these last.
+    pub burst_iops: Option<f64>,
 }
 
 /// A pseudo-SLC cache. The sheet's rates of writing are those into it.
@@ -155,7 +170,11 @@ impl Sheet {
         let reads = self.read_iops.filter(|iops| iops % 1e3 == 0.0);
         let writes = self.seq_write.map(|rate| rate.0 / 1e6).filter(|rate| rate.fract() == 0.0);
         let are_caps = is_cap(SheetMetric::RandomRead, reads) && is_cap(SheetMetric::SeqWrite, writes);
-        Self { capped: Some(self.capped.unwrap_or(self.is_measured && are_caps)), ..self.clone() }
+        let is_shared = self.shared != SharedCaps::default();
+        Self {
+            capped: Some(self.capped.unwrap_or(is_shared || self.is_measured && are_caps)),
+            ..self.clone()
+        }
     }
 }
 
@@ -300,8 +319,25 @@ fn check_block(figure: &'static str, block: ByteCount) -> Result<(), SheetError>
     Err(SheetError::Figure { figure, value: block.to_string(), reason })
 }
 
+fn check_shared(sheet: &Sheet) -> Result<(), SheetError> {
+    let SharedCaps { iops, rate, credits, burst_iops } = sheet.shared;
+    within("requests a second in all", iops, 10.0..=1e8, "they are from 10 to 100 million")?;
+    within("a rate in all", rate, BytesPerSec(1e6).., "it is 1 MB/s at least")?;
+    within("credits", credits, 1.0..=1e12, "they are from 1 to 1e12")?;
+    let needs = |figure, value: Option<f64>, reason| {
+        value.map_or(Ok(()), |value| Err(SheetError::Figure { figure, value: value.to_string(), reason }))
+    };
+    let lacks_base = credits.or(burst_iops).filter(|_| iops.is_none());
+    needs("a burst", lacks_base, "it is beyond a number of requests a second in all, which is not given")?;
+    let is_slower = |burst: &f64| iops.is_some_and(|iops| *burst < iops);
+    needs("a burst", burst_iops.filter(is_slower), "it is no less than the requests a second in all")?;
+    let reason = "it is a cap: the rates can't be said to be none";
+    needs("a shared cap", iops.or(rate.map(|rate| rate.0)).filter(|_| sheet.capped == Some(false)), reason)
+}
+
 fn check(sheet: &Sheet) -> Result<(), SheetError> {
     check_names(&sheet.id, &sheet.name)?;
+    check_shared(sheet)?;
     let capacities = ByteCount(10_000_000_000)..=ByteCount(1_000_000_000_000_000);
     within("a capacity", Some(sheet.capacity), capacities, "it is from 10 GB to 1 PB")?;
     for (figure, rate) in [("a rate of reading", sheet.seq_read), ("a rate of writing", sheet.seq_write)] {

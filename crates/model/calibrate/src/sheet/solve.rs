@@ -46,6 +46,8 @@ pub(super) struct Solved {
     pub(super) model: DriveModel,
     /// Random writes decided the spare room, and not the time of a program.
     pub(super) spare_is_fitted: bool,
+    /// Latency decided the time of the class's pages, which are too slow for it.
+    pub(super) pages_are_fitted: bool,
     /// Its inside is in proportion to its reads (`layout`).
     pub(super) is_in_proportion: bool,
 }
@@ -169,7 +171,8 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
     let is_capped = sheet.is_capped();
     let is_in_proportion = sheet.kind == SheetKind::Nvme && !is_capped;
     let iops = sheet.read_iops.filter(|_| is_in_proportion);
-    let mut solved = Solved { model, spare_is_fitted: false, is_in_proportion: iops.is_some() };
+    let mut solved =
+        Solved { model, spare_is_fitted: false, pages_are_fitted: false, is_in_proportion: iops.is_some() };
     let link = solved.model.interface.rate;
     let is_hidden = hides_programs(sheet, link);
     if let Some(iops) = iops {
@@ -236,7 +239,8 @@ fn set_interface(catalog: &Catalog, model: &mut DriveModel, sheet: &Sheet) -> Re
     let ports = of_flash(model).front.ports;
     model.interface.per_transfer = standard.usual.per_transfer;
     model.interface.rate = BytesPerSec(standard.usual.rate.0 * lanes);
-    if let Some(given) = sheet.seq_read {
+    // What is capped goes through the link at the link's own rate.
+    if let Some(given) = sheet.seq_read.filter(|rate| !sheet.is_capped() || rate.0 > model.interface.rate.0) {
         let on_one_port = SEQUENTIAL_BYTES as f64 * f64::from(ports);
         let each = on_one_port / given.0 - standard.usual.per_transfer.as_secs_f64();
         let most = standard.wire.0 * lanes;
@@ -292,11 +296,18 @@ fn solve_read_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
         let wanted = flash.front.read_latency.0 as f64 + latency.0 as f64 - seen;
         flash.front.read_latency = NanoSpan(wanted.max(0.0) as u64);
         if wanted < 0.0 {
-            // Less than the class's pages take: they are faster.
-            let pages = f64::midpoint(flash.cells.read_fast.0 as f64, flash.cells.read_slow.0 as f64);
+            // Less than the class's pages take: they are faster. What a hypervisor caches takes no channel of flash either.
+            let is_capped = flash.caps != CapModel::default();
+            let cells = &mut flash.cells;
+            let transfer = if is_capped { cells.channel.per_transfer.0 as f64 } else { 0.0 };
+            let pages = f64::midpoint(cells.read_fast.0 as f64, cells.read_slow.0 as f64) + transfer;
             let ratio = ((pages + wanted) / pages).clamp(0.1, 1.0);
-            flash.cells.read_fast = scaled(flash.cells.read_fast, ratio);
-            flash.cells.read_slow = scaled(flash.cells.read_slow, ratio);
+            cells.read_fast = scaled(cells.read_fast, ratio);
+            cells.read_slow = scaled(cells.read_slow, ratio);
+            if is_capped {
+                cells.channel.per_transfer = scaled(cells.channel.per_transfer, ratio);
+            }
+            solved.pages_are_fitted = true;
         }
     }
 }
@@ -323,6 +334,8 @@ fn cap(solved: &mut Solved, sheet: &Sheet) {
     caps.burst = CAP_BURST;
     (caps.read_iops, caps.write_rate) = (sheet.read_iops, sheet.seq_write);
     (caps.write_iops, caps.read_rate) = (sheet.write_iops, sheet.seq_read);
+    (caps.iops, caps.rate) = (sheet.shared.iops, sheet.shared.rate);
+    (caps.credits, caps.burst_iops) = (sheet.shared.credits, sheet.shared.burst_iops);
     if let Some(rate) = sheet.seq_write.filter(|_| !is_behind_cap(sheet)) {
         provide_programs(solved, BytesPerSec(rate.0 * HIDDEN_ROOM));
     }

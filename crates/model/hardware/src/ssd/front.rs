@@ -1,7 +1,7 @@
 //! Between the host and the buffer: firmware cores, the link, and caps on rates.
 //!
 //! ```text
-//!  command --> cap (reads, writes; others when it is hot) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
+//!  command --> caps (reads, writes, both; others when it is hot) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
 //! ```
 //! Each is first come, first served. A cap passes bursts, like a token bucket. A port carries one transfer at a time,
 //! over all of its lanes.
@@ -30,9 +30,9 @@ pub(super) struct Front {
     link: LinkModel,
     /// The ports to the host, and those from the host.
     wires: [Vec<Server>; 2],
-    caps: [Cap; 2],
+    caps: Caps,
     /// How hot it is, and what holds then, too.
-    heat: Option<Box<(Heat, [Cap; 2])>>,
+    heat: Option<Box<(Heat, Caps)>>,
     /// When each core is free.
     cores: Vec<Nanos>,
 }
@@ -58,12 +58,38 @@ impl Cap {
     }
 }
 
-/// Those on reads, and those on writes.
-fn caps_of(model: &CapModel) -> [Cap; 2] {
-    [
-        Cap::new(model.read_iops, model.read_rate, model.burst),
-        Cap::new(model.write_iops, model.write_rate, model.burst),
-    ]
+#[derive(Clone, Debug)]
+struct Caps {
+    /// On reads, and on writes.
+    ways: [Cap; 2],
+    /// On both together: how many, how many while credits last, and how much.
+    shared: Option<Box<[Cap; 3]>>,
+}
+
+impl Caps {
+    fn new(model: &CapModel) -> Self {
+        let CapModel { read_iops, write_iops, read_rate, write_rate, iops, rate, burst, .. } = *model;
+        let spare = model.credits.zip(iops);
+        let of_credits =
+            spare.map_or(NanoSpan::ZERO, |(credits, iops)| NanoSpan::from_secs_f64(credits / iops));
+        let shared = [
+            Cap::new(iops, None, burst.max(of_credits)),
+            Cap::new(model.burst_iops, None, burst),
+            Cap::new(None, rate, burst),
+        ];
+        Self {
+            ways: [Cap::new(read_iops, read_rate, burst), Cap::new(write_iops, write_rate, burst)],
+            shared: (iops.is_some() || rate.is_some()).then(|| Box::new(shared)),
+        }
+    }
+
+    /// When a command of `bytes` may go on.
+    #[inline]
+    fn pass(&mut self, now: Nanos, way: Way, bytes: ByteCount) -> Nanos {
+        let passed = self.ways[way as usize].pass(now, bytes);
+        let shared = self.shared.as_deref_mut().into_iter().flatten();
+        shared.fold(passed, |passed, cap| passed.max(cap.pass(now, bytes)))
+    }
 }
 
 impl Front {
@@ -77,8 +103,8 @@ impl Front {
             model: *model,
             link,
             wires: [0, 1].map(|_| vec![Server::default(); model.ports as usize]),
-            caps: caps_of(caps),
-            heat: heat.map(|heat| Box::new((Heat::new(heat.after), caps_of(&heat.caps)))),
+            caps: Caps::new(caps),
+            heat: heat.map(|heat| Box::new((Heat::new(heat.after), Caps::new(&heat.caps)))),
             cores: vec![Nanos::ZERO; model.cores as usize],
         }
     }
@@ -94,11 +120,11 @@ impl Front {
     /// When a command of `bytes` and so many units has been decoded.
     #[inline]
     pub(super) fn decode(&mut self, now: Nanos, way: Way, bytes: ByteCount, units: u64) -> Nanos {
-        let mut passed = self.caps[way as usize].pass(now, bytes);
+        let mut passed = self.caps.pass(now, way, bytes);
         if let Some((heat, caps)) = self.heat.as_deref_mut()
             && heat.is_hot(now)
         {
-            passed = passed.max(caps[way as usize].pass(now, bytes));
+            passed = passed.max(caps.pass(now, way, bytes));
         }
         let command = match way {
             Way::Read => self.model.read_command,

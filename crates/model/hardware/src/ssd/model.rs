@@ -91,8 +91,16 @@ pub struct CapModel {
     pub read_rate: Option<BytesPerSec>,
     /// Bytes written per second.
     pub write_rate: Option<BytesPerSec>,
+    /// Reads and writes per second, of both together.
+    pub iops: Option<f64>,
+    /// Bytes read and written per second, of both together.
+    pub rate: Option<BytesPerSec>,
     /// What may pass at once after a pause, as the time in which the cap lets as much pass.
     pub burst: NanoSpan,
+    /// Reads and writes beyond `iops` that may be made after a long pause. They come back at that rate.
+    pub credits: Option<f64>,
+    /// Reads and writes per second while credits last.
+    pub burst_iops: Option<f64>,
 }
 
 /// The write buffer.
@@ -371,12 +379,26 @@ impl CapModel {
     pub(super) fn read(mut caps: Section<'_>) -> Result<Self, CatalogError> {
         let model = from_keys!(caps, Self {
             read_iops: optional_figure, write_iops: optional_figure, read_rate: optional_figure,
-            write_rate: optional_figure,
+            write_rate: optional_figure, iops: optional_figure, rate: optional_figure,
+            credits: optional_figure, burst_iops: optional_figure,
             burst = caps.optional_figure("burst")?.unwrap_or(NanoSpan::ZERO),
         });
-        for (key, cap) in [("read_iops", model.read_iops), ("write_iops", model.write_iops)] {
+        let counts = [
+            ("read_iops", model.read_iops),
+            ("write_iops", model.write_iops),
+            ("iops", model.iops),
+            ("credits", model.credits),
+        ];
+        for (key, cap) in counts {
             caps.refuse_if(cap.is_some_and(|cap| cap < 1.0), key, "at least 1")?;
         }
+        let is_below = |burst: f64| model.iops.is_none_or(|iops| burst < iops);
+        caps.refuse_if(
+            model.burst_iops.is_some_and(is_below),
+            "burst_iops",
+            "no less than iops, which it needs",
+        )?;
+        caps.refuse_if(model.credits.is_some() && model.iops.is_none(), "credits", "left out without iops")?;
         caps.finish(model)
     }
 }

@@ -216,6 +216,7 @@ impl Args {
             slc: self.flash.cache(),
             is_measured: self.measured,
             capped: self.capped,
+            shared: self.flash.shared(),
             facts: self.facts.facts(),
         }
     }

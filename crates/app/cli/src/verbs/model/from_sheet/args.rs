@@ -2,7 +2,7 @@
 
 use super::{count, rate};
 use crate::inputs::one_of;
-use raidlab_calibrate::{Recording, SheetCache, SheetFacts};
+use raidlab_calibrate::{Recording, SharedCaps, SheetCache, SheetFacts};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// What only the sheet of flash says.
@@ -27,6 +27,18 @@ pub(super) struct FlashArgs {
     /// Writing in sequence past the pseudo-SLC cache
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "slc_cache")]
     pub(super) seq_write_sustained: Option<BytesPerSec>,
+    /// Requests a second that a hypervisor lets pass, reads and writes together
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(super) total_iops: Option<f64>,
+    /// Bytes a second that it lets pass, reads and writes together
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(super) total_rate: Option<BytesPerSec>,
+    /// Requests beyond --total-iops that it lets pass after a long pause: 5.4M
+    #[arg(long, value_name = "N", value_parser = count, requires = "total_iops")]
+    pub(super) credits: Option<f64>,
+    /// Requests a second while --credits last
+    #[arg(long, value_name = "N", value_parser = count, requires = "credits")]
+    pub(super) burst_iops: Option<f64>,
 }
 
 impl FlashArgs {
@@ -37,8 +49,15 @@ impl FlashArgs {
             ("--unit", self.unit.is_some()),
             ("--nand", self.nand.is_some()),
             ("--slc-cache", self.slc_cache.is_some()),
+            ("--total-iops", self.total_iops.is_some()),
+            ("--total-rate", self.total_rate.is_some()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    pub(super) fn shared(&self) -> SharedCaps {
+        let Self { total_iops, total_rate, credits, burst_iops, .. } = *self;
+        SharedCaps { iops: total_iops, rate: total_rate, credits, burst_iops }
     }
 
     pub(super) fn cache(&self) -> Option<SheetCache> {
