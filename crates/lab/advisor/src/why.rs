@@ -297,10 +297,13 @@ fn is_read(facts: &Facts) -> bool {
 
 fn fragmented(facts: &Facts) -> Option<String> {
     const SHORT: f64 = 524_288.0;
-    // Where places are not known: what reads in sequence has few requests in flight, by read-ahead.
+    // Where places are not known: what reads in sequence has few requests in flight, by read-ahead, or as many as one read has pieces.
     const FEW: f64 = 4.0;
+    const ALIKE: f64 = 0.05;
     let extent = facts.extent_bytes_mean.filter(|bytes| *bytes < SHORT && is_read(facts))?;
-    let is_in_sequence = facts.random_pct.map_or(facts.in_flight_mean <= FEW, |pct| pct <= 90.0);
+    let is_cut = facts.mean_read_bytes.is_some_and(|bytes| (bytes / extent - 1.0).abs() <= ALIKE);
+    let pieces = facts.read_ahead_bytes.filter(|_| is_cut).map_or(0.0, |bytes| bytes as f64 / extent);
+    let is_in_sequence = facts.random_pct.map_or(facts.in_flight_mean <= FEW.max(pieces), |pct| pct <= 90.0);
     let fills = facts.mean_read_bytes.is_none_or(|bytes| bytes >= extent / 4.0);
     (is_in_sequence && fills && facts.busy_pct >= BUSY_PCT)
         .then(|| format!("the file's pieces are {:.0} KiB long on average", extent / 1024.0))

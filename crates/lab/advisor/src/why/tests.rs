@@ -103,6 +103,19 @@ fn planted_causes_are_named_first() {
                 ..healthy()
             },
         ),
+        (
+            // 128 KiB each, and the device sees eight for one; the kernel does not say that they are in sequence.
+            Cause::FragmentedFile,
+            Facts {
+                extent_bytes_mean: Some(16_384.0),
+                mean_read_bytes: Some(16_384.0),
+                random_pct: None,
+                read_ahead_bytes: Some(131_072),
+                busy_pct: 94.0,
+                in_flight_mean: 5.0,
+                ..healthy()
+            },
+        ),
         (Cause::SaturatedCpu, Facts { cpu_busy_pct: Some(99.5), cpu_wait_pct: Some(60.0), ..healthy() }),
         (
             Cause::SaturatedDevice,
