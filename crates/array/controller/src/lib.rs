@@ -45,6 +45,7 @@ mod controller;
 mod discard;
 mod geometry;
 mod host_front;
+mod ids;
 mod member_io;
 mod memory_task;
 mod metadata;

@@ -34,12 +34,12 @@ use crate::api::TimerId;
 use crate::config::CacheConfig;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::ids::{LockKey, OpId};
 use crate::outbox::Outbox;
 use crate::request::Fragment;
 use crate::rules::CoalescingRule;
 use crate::stripe_engine::{Piece, StripeEngine, StripeOp};
 use crate::stripe_locks::{StripeLocks, Through};
-use crate::table::OpId;
 use prereads::Prereads;
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -159,7 +159,7 @@ impl WriteCoalescing {
     /// Adds a fragment to the operation that collects in its stripe. Returns false if there is none that can take it.
     pub(crate) fn join(
         &mut self,
-        key: u64,
+        key: LockKey,
         fragment: &Fragment,
         fua: bool,
         around: &mut Surroundings<'_>,
@@ -355,7 +355,7 @@ fn is_one_of_many(op: &StripeOp, host: &HostFront) -> bool {
 
 /// True if an operation has the front of its stripe, and the end of the stripe before is being written.
 fn is_written_up_to(op: &StripeOp, around: &Surroundings<'_>) -> bool {
-    let Some(before) = op.key().checked_sub(1) else { return false };
+    let Some(before) = op.key().before() else { return false };
     if !op.pieces().iter().any(|piece| (piece.strip, piece.rows.first) == (0, 0)) {
         return false;
     }

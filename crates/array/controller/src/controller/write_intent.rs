@@ -7,10 +7,10 @@
 
 use crate::api::{IoClass, MemberError};
 use crate::controller::Controller;
+use crate::ids::{LockKey, OpId};
 use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::metadata::SuperblockWaiter;
 use crate::request::Rows;
-use crate::table::OpId;
 use crate::write_intent::{
     Admission, Bitmap, Compared, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog,
 };
@@ -412,10 +412,10 @@ impl Controller {
         let replay = self.write_intent.replay();
         if !differs.is_empty() && !replay.is_second() {
             let record = replay.note_resynced();
-            let key = record.stripe.0;
+            let key = LockKey::of_stripe(record.stripe);
             self.end_replay();
             self.start.await_resync(record);
-            self.mark_out_of_sync(key..key + 1);
+            self.mark_out_of_sync(key.0..key.next().0);
             let is_free = self.stripe_locks.lock(key);
             assert!(is_free, "nothing else runs while records are written again");
             return self.resync_rows(key, &differs);
@@ -427,7 +427,7 @@ impl Controller {
         if let Some(stripe) = resynced
             && differs.is_empty()
         {
-            self.stripe_synced(stripe.0);
+            self.stripe_synced(LockKey::of_stripe(stripe));
         }
     }
 

@@ -3,8 +3,9 @@
 use super::op::StripeOp;
 use super::plan::Plan;
 use super::windows::Failed;
-use crate::api::{BufferRef, Segment};
+use crate::api::{BufferRef, HostTag, Segment};
 use crate::geometry::Geometry;
+use crate::ids::SlotIndex;
 use crate::metadata::Metadata;
 use crate::request::{Fragment, Rows};
 use crate::table::NIL;
@@ -31,9 +32,9 @@ pub(super) struct Writing {
     /// What could not be stored.
     pub(super) failed: Failed,
     /// Host requests to tell, one entry per fragment written through.
-    pub(super) told: Vec<u32>,
+    pub(super) told: Vec<HostTag>,
     /// Cache slots being destaged.
-    pub(super) slots: Vec<u32>,
+    pub(super) slots: Vec<SlotIndex>,
     destage: DestageVolume,
     /// The data strip in whose staging place parity is left as it is without the strip that is written.
     pub(super) partial_parity: Option<u16>,
@@ -79,7 +80,7 @@ impl StripeOp {
     }
 
     /// Adds a dirty cache slot and its pieces.
-    pub(crate) fn add_slot(&mut self, slot: u32, fua: bool, pieces: impl Iterator<Item = Piece>) {
+    pub(crate) fn add_slot(&mut self, slot: SlotIndex, fua: bool, pieces: impl Iterator<Item = Piece>) {
         self.writing.slots.push(slot);
         self.writing.pieces.extend(pieces);
         self.writing.fua |= fua;

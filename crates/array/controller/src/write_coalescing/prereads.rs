@@ -14,9 +14,9 @@
 //! [`ArrayRules::preread_bypass`]: crate::ArrayRules::preread_bypass
 
 use super::{Hold, Surroundings, WriteCoalescing, is_wanted};
+use crate::ids::{LockKey, OpId};
 use crate::stripe_engine::{StripeEngine, StripeOp};
 use crate::stripe_locks::{StripeLocks, Through};
-use crate::table::OpId;
 use std::collections::VecDeque;
 
 /// How far an operation is that may be delayed.
@@ -160,7 +160,12 @@ impl WriteCoalescing {
 
     /// Has the operation looked at that collects in a stripe which is now waited for.
     #[inline]
-    pub(crate) fn look_at_awaited(&mut self, key: u64, locks: &mut StripeLocks, stripes: &mut StripeEngine) {
+    pub(crate) fn look_at_awaited(
+        &mut self,
+        key: LockKey,
+        locks: &mut StripeLocks,
+        stripes: &mut StripeEngine,
+    ) {
         if self.prereads.is_some()
             && let Through::Collects(id) = locks.through(key)
         {

@@ -15,12 +15,12 @@
 use super::Surroundings;
 use crate::api::{MemberOp, TimerId};
 use crate::config::{ArrayConfig, MemberCache};
+use crate::ids::OpId;
 use crate::member_io::{BesideIo, IntentIo, IoOwner, MemberIos};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own;
 use crate::rules::BitmapPlace;
-use crate::table::OpId;
 use core::ops::Range;
 use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos, StripeIndex};

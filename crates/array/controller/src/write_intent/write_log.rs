@@ -22,12 +22,13 @@ use super::Surroundings;
 use crate::api::MemberOp;
 use crate::config::{ArrayConfig, MemberCache, PARTIAL_LOG_BYTES};
 use crate::geometry::Geometry;
+use crate::ids::OpId;
 use crate::member_io::{BesideIo, IoOwner, MemberIos};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::rules::WriteLogPlace;
 use crate::stripe_engine::StripeOp;
-use crate::table::{OpId, Slab};
+use crate::table::Slab;
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
