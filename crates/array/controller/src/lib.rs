@@ -51,6 +51,7 @@ mod memory_task;
 mod metadata;
 mod outbox;
 mod own;
+mod per_op;
 mod request;
 mod retries;
 mod rules;

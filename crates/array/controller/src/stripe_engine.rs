@@ -109,11 +109,6 @@ impl StripeEngine {
         &self.ops
     }
 
-    /// The same, to change what write intent keeps of them.
-    pub(crate) const fn ops_mut(&mut self) -> &mut Slab<StripeOp, OpId> {
-        &mut self.ops
-    }
-
     /// Starts an empty operation on a stripe that the caller has locked.
     pub(crate) fn begin(
         &mut self,

@@ -352,7 +352,7 @@ impl Controller {
                 next = Some(waiter.fragment);
             }
         }
-        if !self.coalescing.collects_on(op, &mut self.stripe_locks, &mut self.stripes) {
+        if !self.coalescing.collects_on(op, &mut self.stripe_locks, &self.stripes) {
             self.start_through(op);
         }
     }
@@ -389,7 +389,7 @@ impl Controller {
 
     pub(super) fn begin_flush(&mut self, tag: HostTag) {
         self.host.add_parts(tag, 1);
-        self.coalescing.end_holds(&mut self.stripes);
+        self.coalescing.end_holds();
         let up_to = self.cache.next_sequence();
         self.host.line_up_flush(tag, up_to);
     }

@@ -62,7 +62,7 @@ impl Controller {
 
     /// Has the operation looked at that collects in a stripe which is now waited for.
     pub(super) fn look_at_awaited(&mut self, key: LockKey) {
-        self.coalescing.look_at_awaited(key, &mut self.stripe_locks, &mut self.stripes);
+        self.coalescing.look_at_awaited(key, &mut self.stripe_locks);
     }
 
     /// Runs an operation whose pieces or target are in place.
@@ -105,7 +105,7 @@ impl Controller {
         let op = self.stripes.op_mut(id);
         op.begin_reads();
         if op.is_write() && op.reads_any() {
-            self.coalescing.begin_preread(op);
+            self.coalescing.begin_preread(id);
         }
         let mut from = 0;
         while let Some((unit, rows, place)) = self.stripes.op(id).next_read(from) {
@@ -195,7 +195,7 @@ impl Controller {
         let op = self.stripes.op(id);
         match op.job() {
             Job::Write => {
-                self.coalescing.end_preread(self.stripes.op_mut(id));
+                self.coalescing.end_preread(id);
                 self.end_computing(id);
                 self.admit(id);
                 self.send_units_if_due();
@@ -478,7 +478,7 @@ impl Controller {
 
     fn finish_op(&mut self, id: OpId, succeeded: bool) {
         self.release_staging(id);
-        self.coalescing.end_preread(self.stripes.op_mut(id));
+        self.coalescing.end_preread(id);
         let op = self.stripes.op(id);
         let (job, key) = (*op.job(), op.key());
         match job {
@@ -498,7 +498,7 @@ impl Controller {
                     self.end_part(request, result);
                 }
                 self.end_destage(id);
-                self.coalescing.end(self.now, self.stripes.op_mut(id), &mut self.stripe_locks);
+                self.coalescing.end(self.now, (id, key), &mut self.stripe_locks);
             }
             Job::Restore(VisitStep { visit, .. })
             | Job::Probe(VisitStep { visit, .. })

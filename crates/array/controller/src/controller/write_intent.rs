@@ -32,7 +32,7 @@ impl Controller {
             now,
             geometry,
             metadata,
-            ops: stripes.ops_mut(),
+            ops: stripes.ops(),
             own,
             ios,
             tasks,
@@ -74,7 +74,7 @@ impl Controller {
     }
 
     fn write_down(&mut self, id: OpId) {
-        match self.write_intent.admit(id, self.stripes.op_mut(id)) {
+        match self.write_intent.admit(id, self.stripes.op(id).stripe()) {
             Admission::Now => self.start_writes(id),
             Admission::WithImage => self.pump_bitmap(),
             Admission::WithRecord => self.pump_log(),
@@ -92,7 +92,7 @@ impl Controller {
         }
         let stored = stored || !self.metadata.is_frozen();
         let Self { write_intent, stripes, now, metadata, outbox, .. } = self;
-        if write_intent.end_write(stripes.op_mut(id), stored, (*now, metadata, outbox)) {
+        if write_intent.end_write((id, stripes.op(id).stripe()), stored, (*now, metadata, outbox)) {
             self.pump_log();
         }
     }
@@ -449,14 +449,14 @@ impl Controller {
         if let Some(log) = self.write_intent.write_log()
             && self.stripes.op(id).is_write()
         {
-            log.begin_computing(self.stripes.op_mut(id));
+            log.begin_computing(id);
         }
     }
 
     /// Takes in that parity of a change is computed.
     pub(super) fn end_computing(&mut self, id: OpId) {
         if let Some(log) = self.write_intent.write_log() {
-            log.end_computing(self.stripes.op_mut(id));
+            log.end_computing(id);
         }
     }
 

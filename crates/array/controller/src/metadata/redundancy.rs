@@ -18,11 +18,16 @@ impl Metadata {
     /// True if some of `rows` of the unit at `place` are bad blocks of the device that holds it.
     #[inline]
     pub(crate) fn is_bad(&self, place: UnitPlace, rows: Rows) -> bool {
-        self.any_bad()
-            && self.holder(place).is_some_and(|device| {
-                let first = place.start + BlockCount(u64::from(rows.first));
-                self.overlaps_bad(device, first, u64::from(rows.count))
-            })
+        self.any_bad() && self.is_among_bad(place, rows)
+    }
+
+    /// The same where there are bad blocks: seldom, and too much to stand in each place that asks.
+    #[inline(never)]
+    fn is_among_bad(&self, place: UnitPlace, rows: Rows) -> bool {
+        self.holder(place).is_some_and(|device| {
+            let first = place.start + BlockCount(u64::from(rows.first));
+            self.overlaps_bad(device, first, u64::from(rows.count))
+        })
     }
 
     /// True if rows of a stripe can be made up without the units that lack them: those that `is_lacking` names, that nobody holds, or

@@ -13,8 +13,6 @@ use crate::memory_task::push_joined;
 use crate::metadata::Metadata;
 use crate::request::{Fragment, Rows};
 use crate::table::NIL;
-use crate::write_coalescing::Collecting;
-use crate::write_intent::OpIntent;
 use raidlab_raid::UnitPlace;
 use raidlab_units::StripeIndex;
 
@@ -257,24 +255,6 @@ impl StripeOp {
     #[inline]
     pub(crate) fn slots(&self) -> &[SlotIndex] {
         &self.writing.slots
-    }
-
-    /// How far it is while it collects.
-    #[inline]
-    pub(crate) const fn collecting(&self) -> &Collecting {
-        &self.writing.collecting
-    }
-
-    /// The same, for write coalescing to keep.
-    #[inline]
-    pub(crate) const fn collecting_mut(&mut self) -> &mut Collecting {
-        &mut self.writing.collecting
-    }
-
-    /// What write intent keeps of it.
-    #[inline]
-    pub(crate) const fn intent_mut(&mut self) -> &mut OpIntent {
-        &mut self.writing.intent
     }
 
     /// One that writes the first row of the first strip of a stripe and its parity, from the first staging place.

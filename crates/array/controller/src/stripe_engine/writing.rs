@@ -9,8 +9,6 @@ use crate::ids::SlotIndex;
 use crate::metadata::Metadata;
 use crate::request::{Fragment, Rows};
 use crate::table::NIL;
-use crate::write_coalescing::Collecting;
-use crate::write_intent::OpIntent;
 use raidlab_format::LogRun;
 
 /// A contiguous run of new data within a strip.
@@ -38,16 +36,11 @@ pub(super) struct Writing {
     destage: DestageVolume,
     /// The data strip in whose staging place parity is left as it is without the strip that is written.
     pub(super) partial_parity: Option<u16>,
-    /// How far it is while it collects.
-    pub(super) collecting: Collecting,
-    /// What write intent keeps of it.
-    pub(super) intent: OpIntent,
 }
 
 impl Writing {
     pub(super) fn begin(&mut self) {
-        (self.fua, self.intent, self.partial_parity) = (false, OpIntent::default(), None);
-        self.collecting.begin();
+        (self.fua, self.partial_parity) = (false, None);
         self.failed.clear();
         self.pieces.clear();
         self.rest.clear();

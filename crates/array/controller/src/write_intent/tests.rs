@@ -76,12 +76,12 @@ impl Array {
     }
 
     fn admit(&mut self, id: OpId) -> Admission {
-        self.intent.admit(id, &mut self.ops[id])
+        self.intent.admit(id, self.ops[id].stripe())
     }
 
     fn end_write(&mut self, id: OpId) -> bool {
         let Self { intent, ops, metadata, outbox, .. } = self;
-        intent.end_write(&mut ops[id], true, (Nanos(1_000), metadata, outbox))
+        intent.end_write((id, ops[id].stripe()), true, (Nanos(1_000), metadata, outbox))
     }
 
     fn send_image(&mut self) -> bool {
