@@ -175,11 +175,11 @@ PUBLISHED := $(addprefix -p raidlab-,advisor calibrate controller format hardwar
 package:
 	$(CARGO) package $(PUBLISHED) --locked
 
-## Compares the interfaces of these crates with those at SINCE, a commit or tag: what breaks users needs a new version. Builds
-## cargo-semver-checks the first time.
-SINCE ?= HEAD~1
+## Compares the interfaces of these crates with those at SINCE: the last tag, or the commit before where there is none. What breaks users
+## needs a new version. Builds cargo-semver-checks the first time.
+SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
 semver:
-	@test -x target/tools/bin/cargo-semver-checks || $(CARGO) install cargo-semver-checks --locked --root target/tools
+	@test -x target/tools/bin/cargo-semver-checks || $(CARGO) install cargo-semver-checks --locked --version 0.51.0 --debug --root target/tools
 	PATH=$(CURDIR)/target/tools/bin:$$PATH $(CARGO) semver-checks $(PUBLISHED) --baseline-rev $(SINCE)
 
 smoke: binary

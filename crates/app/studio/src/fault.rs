@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde::Serialize;
 
 /// Why a request was not done.
 #[derive(Debug)]
@@ -58,12 +58,26 @@ impl Fault {
     }
 }
 
+/// How a fault is answered.
+#[derive(Serialize)]
+struct Refusal {
+    error: Told,
+}
+
+#[derive(Serialize)]
+struct Told {
+    status: u16,
+    what: String,
+    #[serde(rename = "where")]
+    place: String,
+    what_to_do: String,
+}
+
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let Self { status, what, place, remedy } = self;
-        let body = json!({ "error": { "status": status.as_u16(), "what": what, "where": place, "what_to_do": remedy } });
-        let mut response =
-            (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response();
+        let error = Told { status: status.as_u16(), what, place, what_to_do: remedy };
+        let mut response = json_response(status, &Refusal { error });
         // Browsers would ask for a password otherwise; the form of the challenge is RFC 6750's.
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, "Bearer".parse().expect("a header"));
@@ -96,7 +110,7 @@ fn shown(path: &str) -> String {
 }
 
 /// A value as JSON.
-pub(crate) fn json_response(status: StatusCode, value: &impl serde::Serialize) -> Response {
+pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> Response {
     let body = serde_json::to_vec(value).expect("structs of text and numbers always print");
     (status, [(header::CONTENT_TYPE, "application/json")], Body::from(body)).into_response()
 }

@@ -6,7 +6,7 @@ use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, Nanos};
 
 /// Names a host request while it is in flight. The world chooses it, small and dense (an index into its own
 /// table of outstanding requests), and may use it again after its [`HostCompletion`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostTag(pub u32);
 
 /// What the host wants.

@@ -23,9 +23,11 @@ pub use nvram::RestoreError;
 pub use protection::{BatteryState, PeerState};
 pub(crate) use read::CachedRead;
 
+use crate::api::HostTag;
 use crate::config::{ArrayConfig, CacheConfig, MemberCache};
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::ids::{LockKey, SlotIndex};
 use crate::memory_task::MemoryTasks;
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
@@ -59,7 +61,7 @@ pub(crate) struct CacheEngine {
     streams: Streams,
     slot_waiters: Slab<SlotWaiter>,
     /// Cached writes that wait for places.
-    stalled: VecDeque<u32>,
+    stalled: VecDeque<HostTag>,
     destage: Destage,
     /// Dirty data was lost and no host flush has said so yet.
     lost_since_flush: Option<Lba>,
@@ -139,12 +141,12 @@ impl CacheEngine {
 
     /// Takes in that a copy out of a slot has ended.
     #[inline]
-    pub(crate) fn unpin(&mut self, slot: u32) {
+    pub(crate) fn unpin(&mut self, slot: SlotIndex) {
         self.slots.unpin(slot);
     }
 
     /// Has the dirty slots of a stripe destaged first: a request waits for them.
-    pub(crate) fn destage_first(&mut self, key: u64) {
+    pub(crate) fn destage_first(&mut self, key: LockKey) {
         self.destage.urgent.push_back(key);
     }
 

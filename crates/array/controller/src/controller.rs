@@ -21,6 +21,7 @@ use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::discard::Discards;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::ids::LockKey;
 use crate::member_io::MemberIos;
 use crate::memory_task::MemoryTasks;
 use crate::metadata::{DeviceState, Health, Metadata};
@@ -441,7 +442,7 @@ impl Controller {
         let count = self.lock_count();
         assert!(stripes.end <= count, "stripes {stripes:?} are not all among {count}");
         if self.can_be_out_of_sync() {
-            self.metadata.mark_out_of_sync(&self.geometry, stripes);
+            self.metadata.mark_out_of_sync(&self.geometry, LockKey(stripes.start)..LockKey(stripes.end));
             self.scan.note_out_of_sync();
         }
     }

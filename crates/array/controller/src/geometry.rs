@@ -8,7 +8,8 @@
 //! ```
 //! Only the layout says where a strip begins in the volume and where a unit lies on the members.
 
-use crate::api::{BufferRef, BufferSpace};
+use crate::api::{BufferRef, BufferSpace, HostTag};
+use crate::ids::{CacheBlockIndex, LockKey};
 use crate::request::{Fragment, FragmentWalk, Rows};
 use core::ops::Range;
 use raidlab_raid::{Layout, StripUnit, StripeShape, UnitPlace};
@@ -18,7 +19,7 @@ use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheBlock {
     /// Number of the cache block within the volume.
-    pub(crate) key: u64,
+    pub(crate) key: CacheBlockIndex,
     /// Row of the strip where it begins.
     rows_first: u32,
     /// Row of the strip after its end.
@@ -45,7 +46,7 @@ impl CacheBlock {
 /// A row of a unit, and the key of the unit's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitRow {
-    pub(crate) key: u64,
+    pub(crate) key: LockKey,
     pub(crate) unit: u16,
     pub(crate) row: u32,
 }
@@ -80,7 +81,7 @@ impl Geometry {
     /// How many locks there are: one for each stripe where there is parity, else for each strip.
     pub(crate) fn lock_count(&self) -> u64 {
         let stripes = self.layout.stripe_count();
-        self.locks_of(StripeIndex(0)..StripeIndex(stripes.0)).end
+        self.locks_of(StripeIndex(0)..StripeIndex(stripes.0)).end.0
     }
 
     #[inline]
@@ -136,21 +137,21 @@ impl Geometry {
 
     /// Key of a fragment's lock: its stripe where there is parity, else its strip.
     #[inline]
-    pub(crate) const fn lock_key(&self, fragment: &Fragment) -> u64 {
+    pub(crate) const fn lock_key(&self, fragment: &Fragment) -> LockKey {
         if self.parities() > 0 {
-            fragment.stripe.0
+            LockKey(fragment.stripe.0)
         } else {
-            fragment.stripe.0 * self.shape.data_strips as u64 + fragment.strip as u64
+            LockKey(fragment.stripe.0 * self.shape.data_strips as u64 + fragment.strip as u64)
         }
     }
 
     /// The stripe and the first strip under a lock.
-    pub(crate) const fn lock_start(&self, key: u64) -> (StripeIndex, u16) {
+    pub(crate) const fn lock_start(&self, key: LockKey) -> (StripeIndex, u16) {
         if self.parities() > 0 {
-            (StripeIndex(key), 0)
+            (StripeIndex(key.0), 0)
         } else {
             let strips = self.shape.data_strips as u64;
-            (StripeIndex(key / strips), (key % strips) as u16)
+            (StripeIndex(key.0 / strips), (key.0 % strips) as u16)
         }
     }
 
@@ -162,7 +163,7 @@ impl Geometry {
 
     /// Where a unit under a lock begins.
     #[inline]
-    pub(crate) fn lock_place(&self, key: u64, unit: u16) -> UnitPlace {
+    pub(crate) fn lock_place(&self, key: LockKey, unit: u16) -> UnitPlace {
         let (stripe, strip) = self.lock_start(key);
         if self.parities() > 0 {
             self.unit_place(stripe, unit)
@@ -172,7 +173,7 @@ impl Geometry {
     }
 
     /// Lists where all units under a lock begin. Clears `out` first.
-    pub(crate) fn lock_places(&self, key: u64, out: &mut Vec<UnitPlace>) {
+    pub(crate) fn lock_places(&self, key: LockKey, out: &mut Vec<UnitPlace>) {
         let (stripe, strip) = self.lock_start(key);
         if self.parities() > 0 {
             return self.layout.places(stripe, out);
@@ -188,10 +189,19 @@ impl Geometry {
         self.parities() > 0 || self.copies() > 1
     }
 
+    /// Address of the first block of a cache block.
+    pub(crate) fn block_lba(&self, block: CacheBlockIndex) -> Lba {
+        Lba(block.0 * u64::from(self.cache_block_rows))
+    }
+
     /// Key of a cache block's lock.
-    pub(crate) fn lock_of_block(&self, block: u64) -> u64 {
-        let lba = Lba(block * u64::from(self.cache_block_rows));
-        if self.parities() > 0 { self.layout.locate(lba).0.0 } else { lba.0 / self.shape.strip_blocks.0 }
+    pub(crate) fn lock_of_block(&self, block: CacheBlockIndex) -> LockKey {
+        let lba = self.block_lba(block);
+        LockKey(if self.parities() > 0 {
+            self.layout.locate(lba).0.0
+        } else {
+            lba.0 / self.shape.strip_blocks.0
+        })
     }
 
     /// Where `unit` of `stripe` begins: a data strip's first copy, or a parity strip.
@@ -210,17 +220,21 @@ impl Geometry {
         let rows = self.cache_block_rows();
         let rows_first = row - row % rows;
         let lba = self.strip_lba(fragment.stripe, fragment.strip, rows_first);
-        CacheBlock { key: lba.0 / u64::from(rows), rows_first, rows_end: rows_first + rows }
+        CacheBlock { key: CacheBlockIndex(lba.0 / u64::from(rows)), rows_first, rows_end: rows_first + rows }
     }
 
-    pub(crate) fn cache_keys(&self, lba: Lba, blocks: BlockCount) -> Range<u64> {
+    pub(crate) fn cache_keys(
+        &self,
+        lba: Lba,
+        blocks: BlockCount,
+    ) -> impl Iterator<Item = CacheBlockIndex> + use<> {
         let rows = u64::from(self.cache_block_rows());
-        lba.0 / rows..(lba.0 + blocks.0).div_ceil(rows)
+        (lba.0 / rows..(lba.0 + blocks.0).div_ceil(rows)).map(CacheBlockIndex)
     }
 
     /// The walk that cuts a range of the volume, for a request, into fragments.
     #[inline]
-    pub(crate) fn walk(&self, request: u32, lba: Lba, blocks: BlockCount) -> FragmentWalk {
+    pub(crate) fn walk(&self, request: HostTag, lba: Lba, blocks: BlockCount) -> FragmentWalk {
         FragmentWalk::new(request, lba, blocks, self.block_bytes(), self.strip_rows())
     }
 
@@ -261,19 +275,15 @@ impl Geometry {
     }
 
     /// Keys of the locks of some stripes.
-    pub(crate) fn locks_of(&self, stripes: Range<StripeIndex>) -> Range<u64> {
+    pub(crate) fn locks_of(&self, stripes: Range<StripeIndex>) -> Range<LockKey> {
         let each = if self.parities() > 0 { 1 } else { self.data_strips() as u64 };
-        stripes.start.0 * each..stripes.end.0 * each
+        LockKey(stripes.start.0 * each)..LockKey(stripes.end.0 * each)
     }
 
     /// Key of a unit's lock.
-    pub(crate) fn lock_of_unit(&self, stripe: StripeIndex, unit: StripUnit) -> u64 {
-        match unit {
-            StripUnit::Data { strip, .. } if self.parities() == 0 => {
-                stripe.0 * self.data_strips() as u64 + u64::from(strip)
-            }
-            _ => stripe.0,
-        }
+    pub(crate) fn lock_of_unit(&self, stripe: StripeIndex, unit: StripUnit) -> LockKey {
+        let strip = if let StripUnit::Data { strip, .. } = unit { strip } else { 0 };
+        self.lock_key(&Fragment { stripe, strip, ..Fragment::default() })
     }
 }
 
@@ -302,7 +312,7 @@ mod tests {
     fn each_unit_of_each_stripe_is_found_again_where_it_stands() {
         for (level, geometry) in geometries() {
             let mut places = Vec::new();
-            for key in 0..geometry.lock_count() {
+            for key in (0..geometry.lock_count()).map(LockKey) {
                 geometry.lock_places(key, &mut places);
                 assert_eq!(places.len(), usize::from(geometry.lock_units()), "{level}");
                 for (unit, place) in (0..).zip(&places) {
@@ -329,10 +339,11 @@ mod tests {
                 assert_eq!(stripe, first_stripe, "{level}");
                 assert!((first_strip..first_strip + strips).contains(&strip), "{level}");
                 let block = geometry.cache_block_at(&fragment, rows.first);
-                assert_eq!(block.key, lba.0 / 4, "{level}");
+                assert_eq!(block.key, CacheBlockIndex(lba.0 / 4), "{level}");
                 assert_eq!(u64::from(block.bit(rows.first)), lba.0 % 4, "{level}");
                 assert_eq!(geometry.lock_of_block(block.key), key, "{level}");
-                assert_eq!(geometry.cache_keys(lba, BlockCount(1)), block.key..block.key + 1, "{level}");
+                let keys: Vec<_> = geometry.cache_keys(lba, BlockCount(1)).collect();
+                assert_eq!(keys, [block.key], "{level}");
             }
         }
     }

@@ -55,7 +55,7 @@ pub(crate) struct HostFront {
     /// Requests that were begun, ever.
     begun: u64,
     /// Flushes, and the sequence before which all dirty blocks must be destaged for each.
-    flushes: VecDeque<(u32, u64)>,
+    flushes: VecDeque<(HostTag, u64)>,
 }
 
 impl HostFront {
@@ -91,18 +91,18 @@ impl HostFront {
 
     /// A request as it is now.
     #[inline]
-    pub(crate) fn request(&self, tag: u32) -> Request {
-        self.requests[tag as usize]
+    pub(crate) fn request(&self, tag: HostTag) -> Request {
+        self.requests[tag.0 as usize]
     }
 
     /// True for a write with forced unit access.
-    pub(crate) fn is_forced(&self, tag: u32) -> bool {
-        self.requests[tag as usize].op == HostOp::Write { fua: true }
+    pub(crate) fn is_forced(&self, tag: HostTag) -> bool {
+        self.requests[tag.0 as usize].op == HostOp::Write { fua: true }
     }
 
     /// Every tag that was ever used.
-    pub(crate) fn tags(&self) -> core::ops::Range<u32> {
-        0..self.requests.len() as u32
+    pub(crate) fn tags(&self) -> impl Iterator<Item = HostTag> + use<> {
+        (0..self.requests.len() as u32).map(HostTag)
     }
 
     /// True when no request is under way.
@@ -112,19 +112,19 @@ impl HostFront {
 
     /// Notes that a request has so many more parts.
     #[inline]
-    pub(crate) fn add_parts(&mut self, tag: u32, parts: u32) {
-        self.requests[tag as usize].pending += parts;
+    pub(crate) fn add_parts(&mut self, tag: HostTag, parts: u32) {
+        self.requests[tag.0 as usize].pending += parts;
     }
 
     /// Ends one part of a request, and the request with its last part. Returns the request if it has ended.
     #[inline]
     pub(crate) fn end_part(
         &mut self,
-        tag: u32,
+        tag: HostTag,
         result: Result<(), HostError>,
         outbox: &mut Outbox,
     ) -> Option<&Request> {
-        let request = &mut self.requests[tag as usize];
+        let request = &mut self.requests[tag.0 as usize];
         if let Err(error) = result {
             request.error.get_or_insert(error);
         }
@@ -133,19 +133,19 @@ impl HostFront {
             return None;
         }
         request.active = false;
-        outbox.complete(HostTag(tag), request.error.map_or(Ok(()), Err));
+        outbox.complete(tag, request.error.map_or(Ok(()), Err));
         self.through_in_flight -= u32::from(request.through);
         Some(request)
     }
 
     /// Notes which sequence of reads a read belongs to.
-    pub(crate) fn set_stream(&mut self, tag: u32, stream: u8) {
-        self.requests[tag as usize].stream = Some(stream);
+    pub(crate) fn set_stream(&mut self, tag: HostTag, stream: u8) {
+        self.requests[tag.0 as usize].stream = Some(stream);
     }
 
     /// Lets a request fail.
-    pub(crate) fn fail(&mut self, tag: u32, error: HostError) {
-        self.requests[tag as usize].error = Some(error);
+    pub(crate) fn fail(&mut self, tag: HostTag, error: HostError) {
+        self.requests[tag.0 as usize].error = Some(error);
     }
 
     /// Lets the cached writes under way fail that brought some of these blocks, which are lost.
@@ -160,15 +160,15 @@ impl HostFront {
 
     /// True if all blocks of a cached write have a place in the cache.
     #[inline]
-    pub(crate) fn is_placed(&self, tag: u32) -> bool {
+    pub(crate) fn is_placed(&self, tag: HostTag) -> bool {
         let Request { placed, blocks, .. } = self.request(tag);
         placed == blocks.0
     }
 
     /// Notes that a write goes past the cache, or what has no place there of it.
-    pub(crate) fn begin_through(&mut self, tag: u32) {
+    pub(crate) fn begin_through(&mut self, tag: HostTag) {
         self.through_in_flight += 1;
-        self.requests[tag as usize].through = true;
+        self.requests[tag.0 as usize].through = true;
     }
 
     /// Writes under way that go past the cache.
@@ -178,13 +178,13 @@ impl HostFront {
     }
 
     /// Says whether a cached write is acknowledged only when the members have it.
-    pub(crate) fn set_durable(&mut self, tag: u32, durable: bool) {
-        self.requests[tag as usize].durable = durable;
+    pub(crate) fn set_durable(&mut self, tag: HostTag, durable: bool) {
+        self.requests[tag.0 as usize].durable = durable;
     }
 
     /// Notes that so many more blocks of a cached write have a place in the cache.
-    pub(crate) fn add_placed(&mut self, tag: u32, blocks: u64) {
-        let request = &mut self.requests[tag as usize];
+    pub(crate) fn add_placed(&mut self, tag: HostTag, blocks: u64) {
+        let request = &mut self.requests[tag.0 as usize];
         request.placed += blocks;
         debug_assert!(request.placed <= request.blocks.0, "no more is placed than written");
     }
@@ -192,7 +192,7 @@ impl HostFront {
     // Flushes.
 
     /// Puts a flush in line that waits for all that became dirty before `up_to`.
-    pub(crate) fn line_up_flush(&mut self, tag: u32, up_to: u64) {
+    pub(crate) fn line_up_flush(&mut self, tag: HostTag, up_to: u64) {
         self.flushes.push_back((tag, up_to));
     }
 
@@ -203,12 +203,12 @@ impl HostFront {
     }
 
     /// True while this flush is in line.
-    pub(crate) fn is_in_line(&self, flush: u32) -> bool {
+    pub(crate) fn is_in_line(&self, flush: HostTag) -> bool {
         self.flushes.iter().any(|&(tag, _)| tag == flush)
     }
 
     /// The first flush in line, and what it waits for.
-    pub(crate) fn first_flush(&self) -> Option<(u32, u64)> {
+    pub(crate) fn first_flush(&self) -> Option<(HostTag, u64)> {
         self.flushes.front().copied()
     }
 
@@ -223,10 +223,11 @@ mod tests {
     use super::*;
     use crate::api::{Action, HostCompletion};
 
+    const TAG: HostTag = HostTag(2);
     const VOLUME: BlockCount = BlockCount(100);
 
     fn request(op: HostOp, lba: u64, blocks: u64) -> HostRequest {
-        HostRequest { tag: HostTag(2), op, lba: Lba(lba), blocks: BlockCount(blocks) }
+        HostRequest { tag: TAG, op, lba: Lba(lba), blocks: BlockCount(blocks) }
     }
 
     fn begun(op: HostOp, lba: u64, blocks: u64) -> (HostFront, Outbox) {
@@ -250,15 +251,15 @@ mod tests {
     #[test]
     fn a_request_ends_with_its_last_part_and_has_the_first_error() {
         let (mut front, mut outbox) = begun(HostOp::Write { fua: false }, 7, 3);
-        front.begin_through(2);
-        front.add_parts(2, 2);
+        front.begin_through(TAG);
+        front.add_parts(TAG, 2);
         let lost = |lba| HostError::ArrayFailed { lba: Lba(lba) };
-        assert!(front.end_part(2, Err(lost(8)), &mut outbox).is_none());
-        assert!(front.end_part(2, Err(lost(9)), &mut outbox).is_none());
+        assert!(front.end_part(TAG, Err(lost(8)), &mut outbox).is_none());
+        assert!(front.end_part(TAG, Err(lost(9)), &mut outbox).is_none());
         assert!(outbox.is_empty());
-        let ended = front.end_part(2, Ok(()), &mut outbox).expect("it was the last part");
+        let ended = front.end_part(TAG, Ok(()), &mut outbox).expect("it was the last part");
         assert_eq!((ended.through, ended.lba, ended.blocks), (true, Lba(7), BlockCount(3)));
-        let completion = HostCompletion { tag: HostTag(2), result: Err(lost(8)) };
+        let completion = HostCompletion { tag: TAG, result: Err(lost(8)) };
         assert_eq!(outbox.poll(), Some(Action::Complete(completion)));
         assert!(front.is_idle() && front.through_in_flight() == 0);
     }
@@ -267,11 +268,11 @@ mod tests {
     fn lost_blocks_fail_the_cached_writes_that_brought_them() {
         for (lba, blocks, fails) in [(6, 1, false), (6, 2, true), (9, 1, true), (10, 4, false)] {
             let (mut front, mut outbox) = begun(HostOp::Write { fua: false }, 7, 3);
-            front.add_placed(2, 1);
+            front.add_placed(TAG, 1);
             front.fail_cached_writes(Lba(lba), BlockCount(blocks));
-            front.end_part(2, Ok(()), &mut outbox);
+            front.end_part(TAG, Ok(()), &mut outbox);
             let result = if fails { Err(HostError::ArrayFailed { lba: Lba(lba) }) } else { Ok(()) };
-            let completion = HostCompletion { tag: HostTag(2), result };
+            let completion = HostCompletion { tag: TAG, result };
             assert_eq!(outbox.poll(), Some(Action::Complete(completion)), "{lba}+{blocks}");
         }
     }

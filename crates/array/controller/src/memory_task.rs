@@ -4,10 +4,12 @@
 //! how parity is computed (`stripe_engine/steps.rs`).
 
 use crate::api::{
-    BufferRef, BufferSpace, MemoryKind, MemoryStep, MemorySteps, MemoryTask, MemoryTaskId, NOWHERE, Segment,
+    BufferRef, BufferSpace, HostTag, MemoryKind, MemoryStep, MemorySteps, MemoryTask, MemoryTaskId, NOWHERE,
+    Segment,
 };
+use crate::ids::{OpId, SlotIndex};
 use crate::outbox::Outbox;
-use crate::table::{OpId, Slab};
+use crate::table::Slab;
 use raidlab_raid::code::PARITIES_MAX;
 
 /// Who waits for a memory task.
@@ -16,9 +18,9 @@ pub(crate) enum TaskOwner {
     #[default]
     Nobody,
     /// A host write into the cache.
-    CopyIn { request: u32 },
+    CopyIn { request: HostTag },
     /// A host read from the cache.
-    CopyOut { request: u32 },
+    CopyOut { request: HostTag },
     /// Parity, or recovered data, of a stripe operation.
     Parity { op: OpId },
     /// Checksums of a log record's payload.
@@ -48,7 +50,7 @@ pub(crate) struct Move {
 /// What a copy into the cache makes of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    pub(crate) slot: u32,
+    pub(crate) slot: SlotIndex,
     pub(crate) valid: u64,
     pub(crate) dirty: u64,
     /// Completes what the slot takes over from its shadow.
@@ -66,7 +68,7 @@ struct TaskState {
     /// Slots that the copies go into.
     arrivals: Vec<Arrival>,
     /// Slots that the copies come from.
-    pinned: Vec<u32>,
+    pinned: Vec<SlotIndex>,
     /// Rows to digest, one behind the other.
     rows: Vec<Segment>,
 }
@@ -119,7 +121,7 @@ impl MemoryTasks {
     }
 
     /// Notes that copies come from a slot, which the caller has pinned until the task ends.
-    pub(crate) fn add_pin(&mut self, id: u32, slot: u32) {
+    pub(crate) fn add_pin(&mut self, id: u32, slot: SlotIndex) {
         self.tasks[id].pinned.push(slot);
     }
 
@@ -193,12 +195,12 @@ impl MemoryTasks {
     }
 
     /// Takes the slots that the copies of a task came from, in order.
-    pub(crate) fn take_pins(&mut self, id: u32) -> Vec<u32> {
+    pub(crate) fn take_pins(&mut self, id: u32) -> Vec<SlotIndex> {
         core::mem::take(&mut self.tasks[id].pinned)
     }
 
     /// Takes back the list of slots of a task that has ended, for the next.
-    pub(crate) fn return_pins(&mut self, id: u32, pins: Vec<u32>) {
+    pub(crate) fn return_pins(&mut self, id: u32, pins: Vec<SlotIndex>) {
         self.tasks[id].pinned = pins;
     }
 
@@ -283,16 +285,16 @@ mod tests {
     #[test]
     fn copies_that_are_mirrored_count_as_output_twice() {
         let (mut tasks, mut outbox) = (MemoryTasks::new(), Outbox::default());
-        let id = tasks.new_copies(TaskOwner::CopyIn { request: 3 });
+        let id = tasks.new_copies(TaskOwner::CopyIn { request: HostTag(3) });
         tasks.add_copy(id, Move { from: at(0), to: at(64), bytes: 10 }, false);
         tasks.add_copy(id, Move { from: at(0), to: at(128), bytes: 7 }, true);
-        tasks.add_pin(id, 5);
+        tasks.add_pin(id, SlotIndex(5));
         tasks.start_copies(id, &mut outbox);
         let (kind, id_out) = (MemoryKind::Copy, MemoryTaskId(id));
         let task = MemoryTask { id: id_out, kind, bytes_in: 17, bytes_out: 24 };
         assert_eq!(outbox.poll(), Some(Action::Memory(task)));
-        assert_eq!(tasks.end(id), TaskOwner::CopyIn { request: 3 });
-        assert_eq!(tasks.take_pins(id), [5]);
+        assert_eq!(tasks.end(id), TaskOwner::CopyIn { request: HostTag(3) });
+        assert_eq!(tasks.take_pins(id), [SlotIndex(5)]);
         assert!(!tasks.is_empty(), "its number is still taken");
         tasks.give(id);
         assert!(tasks.is_empty());

@@ -24,6 +24,7 @@ pub(crate) use superblock::SuperblockWaiter;
 
 use crate::api::{MemberError, Notice};
 use crate::geometry::Geometry;
+use crate::ids::LockKey;
 use crate::outbox::Outbox;
 use crate::request::Rows;
 use bad_blocks::{BadBlocks, Change};
@@ -387,7 +388,13 @@ impl Metadata {
     }
 
     /// Makes rows of all parity strips of a stripe bad blocks.
-    pub(crate) fn spoil_parity(&mut self, geometry: &Geometry, key: u64, rows: Rows, outbox: &mut Outbox) {
+    pub(crate) fn spoil_parity(
+        &mut self,
+        geometry: &Geometry,
+        key: LockKey,
+        rows: Rows,
+        outbox: &mut Outbox,
+    ) {
         for unit in geometry.data_strips()..geometry.unit_count() {
             let place = geometry.lock_place(key, unit as u16);
             if let Some(device) = self.holder(place) {
@@ -480,17 +487,17 @@ impl Metadata {
 
     /// True if the stripe with this lock is.
     #[inline]
-    pub(crate) fn is_out_of_sync(&self, key: u64) -> bool {
+    pub(crate) fn is_out_of_sync(&self, key: LockKey) -> bool {
         self.out_of_sync.contains(key)
     }
 
     /// The first from `key` on that is.
-    pub(crate) fn next_out_of_sync(&self, key: u64) -> Option<u64> {
+    pub(crate) fn next_out_of_sync(&self, key: LockKey) -> Option<LockKey> {
         self.out_of_sync.next(key)
     }
 
     /// Notes that redundancy of stripes may disagree with their data.
-    pub(crate) fn mark_out_of_sync(&mut self, geometry: &Geometry, keys: Range<u64>) {
+    pub(crate) fn mark_out_of_sync(&mut self, geometry: &Geometry, keys: Range<LockKey>) {
         self.out_of_sync.mark(keys, geometry.lock_count());
     }
 
@@ -504,7 +511,7 @@ impl Metadata {
     }
 
     /// Takes in that redundancy agrees in a stripe. Returns false if that was known.
-    pub(crate) fn mark_in_sync(&mut self, key: u64) -> bool {
+    pub(crate) fn mark_in_sync(&mut self, key: LockKey) -> bool {
         let is_news = self.out_of_sync.contains(key);
         if is_news {
             self.out_of_sync.remove(key);

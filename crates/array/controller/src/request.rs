@@ -46,7 +46,7 @@ impl Rows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// Tag of the request.
-    pub(crate) request: u32,
+    pub(crate) request: HostTag,
     pub(crate) stripe: StripeIndex,
     pub(crate) strip: u16,
     pub(crate) rows: Rows,
@@ -56,7 +56,7 @@ pub(crate) struct Fragment {
 
 impl Fragment {
     pub(crate) const fn host_buffer(&self) -> BufferRef {
-        BufferRef { space: BufferSpace::Host(HostTag(self.request)), offset: self.host_byte }
+        BufferRef { space: BufferSpace::Host(self.request), offset: self.host_byte }
     }
 
     /// The part of this fragment that covers `rows`, which lie within it.
@@ -118,7 +118,7 @@ impl CopySet {
 /// A fragment lies in one strip. One of [`FragmentWalk::in_runs`] goes on in the strips behind it on the member, as far as the
 /// volume does: only what is read in place may be as long.
 pub(crate) struct FragmentWalk {
-    request: u32,
+    request: HostTag,
     at: Lba,
     left: u64,
     host_byte: u64,
@@ -128,7 +128,13 @@ pub(crate) struct FragmentWalk {
 }
 
 impl FragmentWalk {
-    pub(crate) fn new(request: u32, lba: Lba, blocks: BlockCount, block_bytes: u64, strip_rows: u32) -> Self {
+    pub(crate) fn new(
+        request: HostTag,
+        lba: Lba,
+        blocks: BlockCount,
+        block_bytes: u64,
+        strip_rows: u32,
+    ) -> Self {
         Self {
             request,
             at: lba,

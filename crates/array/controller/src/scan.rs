@@ -36,10 +36,11 @@ pub(crate) use visit::{NextStep, Purpose, StepKind, VisitEnd};
 use crate::api::{MemberError, Notice, Scan, ScanCounts, ScanEnd, ScanProgress, TimerId};
 use crate::config::{ArrayConfig, MemberCache};
 use crate::geometry::{Geometry, UnitRow};
+use crate::ids::{LockKey, VisitId};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::request::Rows;
-use crate::table::{Slab, VisitId};
+use crate::table::Slab;
 use pace::Pace;
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use read_repair::ReadRepair;
@@ -715,9 +716,9 @@ fn visit_from(
         Scan::RepairFromData => Purpose::RepairFromData,
         Scan::Recover => return recovery_visit(geometry, metadata, range),
     };
-    let next = range.start;
+    let next = LockKey(range.start);
     let key = if purpose == Purpose::Resync { metadata.next_out_of_sync(next) } else { Some(next) };
-    key.map_or((range.end, None), |key| (key, Some(Visit::of_comparison(key, purpose))))
+    key.map_or((range.end, None), |key| (key.0, Some(Visit::of_comparison(key, purpose))))
 }
 
 /// The next bad blocks in one strip. A walk over them counts device by device, in blocks of 48 bits.

@@ -20,6 +20,7 @@
 use crate::api::HostRequest;
 use crate::cache::{CacheEngine, RestoreError};
 use crate::config::{ArrayConfig, ConfigError};
+use crate::ids::LockKey;
 use crate::metadata::{Incarnation, Metadata};
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayUuid, DeviceUuid, Geometry, Label, LogSource, MetadataPolicy, NvramEntry,
@@ -178,7 +179,8 @@ impl Start {
 
     /// The record that is next: once more that whose stripe could not be resynced.
     fn next_record(&mut self, metadata: &Metadata) -> Option<Replay> {
-        let again = self.resynced.take().filter(|record| metadata.is_out_of_sync(record.stripe.0));
+        let again =
+            self.resynced.take().filter(|record| metadata.is_out_of_sync(LockKey::of_stripe(record.stripe)));
         again.or_else(|| self.records.pop_front())
     }
 

@@ -36,11 +36,12 @@ pub(crate) use writing::{DestageVolume, Piece};
 use crate::api::IoClass;
 use crate::config::ArrayConfig;
 use crate::geometry::Geometry;
+use crate::ids::{LockKey, OpId};
 use crate::member_io::MemberIos;
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::rules::ParityUpdate;
-use crate::table::{OpId, Slab};
+use crate::table::Slab;
 use plan::{BeyondRedundancy, Plan};
 use raidlab_format::row_checksum;
 use raidlab_units::StripeIndex;
@@ -108,16 +109,11 @@ impl StripeEngine {
         &self.ops
     }
 
-    /// The same, to change what write intent keeps of them.
-    pub(crate) const fn ops_mut(&mut self) -> &mut Slab<StripeOp, OpId> {
-        &mut self.ops
-    }
-
     /// Starts an empty operation on a stripe that the caller has locked.
     pub(crate) fn begin(
         &mut self,
         geometry: &Geometry,
-        (key, stripe): (u64, StripeIndex),
+        (key, stripe): (LockKey, StripeIndex),
         job: Job,
         class: IoClass,
     ) -> OpId {
@@ -216,7 +212,7 @@ impl StripeEngine {
     }
 
     /// Forgets the page of a unit: the array has written something else there.
-    pub(crate) fn forget_page(&mut self, key: u64, unit: u16) {
+    pub(crate) fn forget_page(&mut self, key: LockKey, unit: u16) {
         if let Some(cache) = &mut self.stripe_cache {
             cache.forget(key, unit);
         }

@@ -11,8 +11,9 @@
 //! Invariants: a lock has an entry here exactly while it is held, waited for, or lists dirty slots; its key is among the dirty
 //! ones exactly while it lists a slot. Left out: who holds it, and what is done when it is free.
 
+use crate::ids::{LockKey, OpId, SlotIndex, VisitId};
 use crate::request::Fragment;
-use crate::table::{NIL, OpId, Slab, Table};
+use crate::table::{NIL, Slab, Table};
 
 /// What a fragment waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub(crate) enum WaitKind {
     Read,
     /// To be read for the last time, with nobody else at work in the stripe.
     LastRound,
-    /// For a visit in the background, which its fragment names as its request.
-    Visit,
+    /// For a visit in the background, whose fragment is empty.
+    Visit(VisitId),
 }
 
 /// A fragment in line.
@@ -52,7 +53,7 @@ pub(crate) enum Through {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct StripeLock {
-    key: u64,
+    key: LockKey,
     is_held: bool,
     /// Held by a visit that resyncs the stripe, so that what its members hold is about to change.
     is_syncing: bool,
@@ -63,7 +64,7 @@ struct StripeLock {
     first_waiter: u32,
     last_waiter: u32,
     /// First of the dirty slots that no destage has taken.
-    first_dirty: u32,
+    first_dirty: SlotIndex,
     /// Its place among the dirty stripes, while it lists a slot.
     dirty_at: u32,
 }
@@ -83,7 +84,7 @@ impl Default for StripeLock {
             through: NIL,
             first_waiter: NIL,
             last_waiter: NIL,
-            first_dirty: NIL,
+            first_dirty: SlotIndex::NONE,
             dirty_at: NIL,
         }
     }
@@ -113,12 +114,12 @@ impl StripeLock {
 }
 
 /// No lock has this number.
-const NO_KEY: u64 = u64::MAX;
+const NO_KEY: LockKey = LockKey(u64::MAX);
 
 /// A stripe with dirty slots, or one that had them when this was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirtyStripe {
-    pub(crate) key: u64,
+    pub(crate) key: LockKey,
     /// Its entry then, or [`NIL`] if that is not known.
     pub(crate) entry: u32,
 }
@@ -135,10 +136,10 @@ pub(crate) fn sort_by_key(stripes: &mut Vec<DirtyStripe>, spare: &mut Vec<DirtyS
     if stripes.len() < FEW {
         return stripes.sort_unstable_by_key(|stripe| stripe.key);
     }
-    let highest = stripes.iter().fold(0, |bits, stripe| bits | stripe.key);
+    let highest = stripes.iter().fold(0_u64, |bits, stripe| bits | stripe.key.0);
     spare.resize(stripes.len(), DirtyStripe { key: NO_KEY, entry: NIL });
     for shift in (0..u64::BITS - highest.leading_zeros()).step_by(DIGIT_BITS as usize) {
-        let digit = |stripe: &DirtyStripe| (stripe.key >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+        let digit = |stripe: &DirtyStripe| (stripe.key.0 >> shift) as usize & ((1 << DIGIT_BITS) - 1);
         let mut counts = [0_u32; 1 << DIGIT_BITS];
         for stripe in stripes.iter() {
             counts[digit(stripe)] += 1;
@@ -164,7 +165,7 @@ pub(crate) struct StripeLocks {
     entries: Slab<StripeLock>,
     waiters: Slab<Waiter>,
     /// The lock that was asked for last, and its entry.
-    latest: (u64, u32),
+    latest: (LockKey, u32),
     /// Stripes with dirty slots, in no order.
     dirty: Vec<DirtyStripe>,
 }
@@ -182,21 +183,21 @@ impl StripeLocks {
     }
 
     #[inline]
-    fn find(&mut self, key: u64) -> Option<u32> {
+    fn find(&mut self, key: LockKey) -> Option<u32> {
         if self.latest.0 != key {
             let Self { index, entries, .. } = self;
-            self.latest = (key, index.get(key, |entry| entries[entry].key)?);
+            self.latest = (key, index.get(key.0, |entry| entries[entry].key.0)?);
         }
         Some(self.latest.1)
     }
 
     #[inline]
-    fn find_or_make(&mut self, key: u64) -> u32 {
+    fn find_or_make(&mut self, key: LockKey) -> u32 {
         self.find(key).unwrap_or_else(|| {
             let entry = self.entries.take();
             self.entries[entry] = StripeLock { key, ..StripeLock::default() };
             let Self { index, entries, .. } = self;
-            index.insert(key, entry, |entry| entries[entry].key);
+            index.insert(key.0, entry, |entry| entries[entry].key.0);
             self.latest = (key, entry);
             entry
         })
@@ -204,27 +205,27 @@ impl StripeLocks {
 
     /// The entry of `key`, if it has one.
     #[inline]
-    fn get(&mut self, key: u64) -> Option<&mut StripeLock> {
+    fn get(&mut self, key: LockKey) -> Option<&mut StripeLock> {
         let entry = self.find(key)?;
         Some(&mut self.entries[entry])
     }
 
     /// The entry of `key`, made if need be.
     #[inline]
-    fn obtain(&mut self, key: u64) -> &mut StripeLock {
+    fn obtain(&mut self, key: LockKey) -> &mut StripeLock {
         let entry = self.find_or_make(key);
         &mut self.entries[entry]
     }
 
     /// Takes the lock of `key`. Returns false if it is held.
     #[inline]
-    pub(crate) fn lock(&mut self, key: u64) -> bool {
+    pub(crate) fn lock(&mut self, key: LockKey) -> bool {
         let lock = self.obtain(key);
         !core::mem::replace(&mut lock.is_held, true)
     }
 
     /// Lets go of the lock of `key`. Returns true if a destage is wanted that waited for it.
-    pub(crate) fn unlock(&mut self, key: u64) -> bool {
+    pub(crate) fn unlock(&mut self, key: LockKey) -> bool {
         let lock = self.obtain(key);
         lock.is_held = false;
         let is_urgent = core::mem::take(&mut lock.is_urgent);
@@ -233,82 +234,82 @@ impl StripeLocks {
     }
 
     /// Notes that a destage waits for the lock of `key`. Returns false if it is free.
-    pub(crate) fn hurry(&mut self, key: u64) -> bool {
+    pub(crate) fn hurry(&mut self, key: LockKey) -> bool {
         let Some(lock) = self.get(key).filter(|lock| lock.is_held) else { return false };
         lock.is_urgent = true;
         true
     }
 
     /// True while the lock of `key` is held.
-    pub(crate) fn is_held(&self, key: u64) -> bool {
-        let entry = self.index.get(key, |entry| self.entries[entry].key);
+    pub(crate) fn is_held(&self, key: LockKey) -> bool {
+        let entry = self.index.get(key.0, |entry| self.entries[entry].key.0);
         entry.is_some_and(|entry| self.entries[entry].is_held)
     }
 
     /// Notes whether what holds the lock of `key` resyncs its stripe.
-    pub(crate) fn set_syncing(&mut self, key: u64, is_syncing: bool) {
+    pub(crate) fn set_syncing(&mut self, key: LockKey, is_syncing: bool) {
         self.obtain(key).is_syncing = is_syncing;
     }
 
     /// True while the stripe of `key` is being resynced.
-    pub(crate) fn is_syncing(&mut self, key: u64) -> bool {
+    pub(crate) fn is_syncing(&mut self, key: LockKey) -> bool {
         self.get(key).is_some_and(|lock| lock.is_syncing)
     }
 
     /// What is known of the write through that holds the lock of `key`.
-    pub(crate) fn through(&mut self, key: u64) -> Through {
+    pub(crate) fn through(&mut self, key: LockKey) -> Through {
         self.get(key).map_or(Through::Unknown, |lock| lock.through())
     }
 
     /// The same without remembering the lock.
-    pub(crate) fn peek_through(&self, key: u64) -> Through {
-        let entry = self.index.get(key, |entry| self.entries[entry].key);
+    pub(crate) fn peek_through(&self, key: LockKey) -> Through {
+        let entry = self.index.get(key.0, |entry| self.entries[entry].key.0);
         entry.map_or(Through::Unknown, |entry| self.entries[entry].through())
     }
 
     /// Says what is known of it.
-    pub(crate) fn set_through(&mut self, key: u64, through: Through) {
+    pub(crate) fn set_through(&mut self, key: LockKey, through: Through) {
         self.obtain(key).set_through(through);
     }
 
     /// True if something waits for the lock of `key`.
-    pub(crate) fn is_awaited(&mut self, key: u64) -> bool {
+    pub(crate) fn is_awaited(&mut self, key: LockKey) -> bool {
         self.get(key).is_some_and(|lock| lock.is_awaited())
     }
 
-    /// The first of the dirty slots of `key` that no destage has taken, or [`NIL`]; none while the lock is held.
-    pub(crate) fn first_dirty_if_free(&mut self, key: u64) -> u32 {
-        self.get(key).filter(|lock| !lock.is_held).map_or(NIL, |lock| lock.first_dirty)
+    /// The first of the dirty slots of `key` that no destage has taken; none while the lock is held.
+    pub(crate) fn first_dirty_if_free(&mut self, key: LockKey) -> SlotIndex {
+        self.get(key).filter(|lock| !lock.is_held).map_or(SlotIndex::NONE, |lock| lock.first_dirty)
     }
 
     /// Forgets the entry of `key` if nothing keeps it.
-    fn tidy(&mut self, key: u64) {
+    fn tidy(&mut self, key: LockKey) {
         let Some(entry) = self.find(key) else { return };
         let lock = &self.entries[entry];
-        if !lock.is_held && lock.first_waiter == NIL && lock.first_dirty == NIL {
-            self.index.remove(key, entry);
+        if !lock.is_held && lock.first_waiter == NIL && lock.first_dirty == SlotIndex::NONE {
+            self.index.remove(key.0, entry);
             self.entries[entry].key = NO_KEY;
             self.entries.give(entry);
             self.latest = (NO_KEY, NIL);
         }
     }
 
-    /// Lists a dirty slot of `key`. Returns the one that was listed before it, or [`NIL`].
-    pub(crate) fn list_dirty(&mut self, key: u64, slot: u32) -> u32 {
+    /// Lists a dirty slot of `key`. Returns the one that was listed before it, or none.
+    pub(crate) fn list_dirty(&mut self, key: LockKey, slot: SlotIndex) -> SlotIndex {
         let entry = self.find_or_make(key);
         let lock = &mut self.entries[entry];
-        if lock.first_dirty == NIL {
+        if lock.first_dirty == SlotIndex::NONE {
             lock.dirty_at = self.dirty.len() as u32;
             self.dirty.push(DirtyStripe { key, entry });
         }
         core::mem::replace(&mut lock.first_dirty, slot)
     }
 
-    /// Takes all dirty slots of `key` off its list. Returns the first of them, or [`NIL`].
-    pub(crate) fn take_dirty(&mut self, key: u64) -> u32 {
-        let Some(lock) = self.get(key) else { return NIL };
-        let first = core::mem::replace(&mut lock.first_dirty, NIL);
-        if first != NIL {
+    /// Takes all dirty slots of `key` off its list. Returns the first of them, if any.
+    pub(crate) fn take_dirty(&mut self, key: LockKey) -> SlotIndex {
+        let Some(lock) = self.get(key) else { return SlotIndex::NONE };
+        let first = core::mem::replace(&mut lock.first_dirty, SlotIndex::NONE);
+        if first != SlotIndex::NONE {
             let at = lock.dirty_at;
             self.dirty.swap_remove(at as usize);
             if let Some(moved) = self.dirty.get(at as usize) {
@@ -333,13 +334,13 @@ impl StripeLocks {
     /// Reads what a destage of a stripe that was dirty will ask for, so that it is in the processor's cache by then. Returns
     /// a number that depends on it, and the first slot that the entry lists.
     #[inline]
-    pub(crate) fn look_at(&self, stripe: DirtyStripe) -> (u32, u32) {
-        let cell = self.index.look_at(stripe.key);
-        (cell, if stripe.entry == NIL { NIL } else { self.entries[stripe.entry].first_dirty })
+    pub(crate) fn look_at(&self, stripe: DirtyStripe) -> (u32, SlotIndex) {
+        let cell = self.index.look_at(stripe.key.0);
+        (cell, if stripe.entry == NIL { SlotIndex::NONE } else { self.entries[stripe.entry].first_dirty })
     }
 
     /// Puts `fragment` at the end of the line of `key`, which has an entry.
-    pub(crate) fn wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) {
+    pub(crate) fn wait(&mut self, key: LockKey, kind: WaitKind, fragment: Fragment) {
         let waiter = self.waiters.take();
         self.waiters[waiter] = Waiter { kind, fragment, next: NIL };
         let lock = self.get(key).expect("only a lock in use is waited for");
@@ -352,14 +353,14 @@ impl StripeLocks {
     }
 
     /// The first in the line of `key`.
-    pub(crate) fn peek_waiter(&mut self, key: u64) -> Option<Waiter> {
+    pub(crate) fn peek_waiter(&mut self, key: LockKey) -> Option<Waiter> {
         let first = self.get(key)?.first_waiter;
         (first != NIL).then(|| self.waiters[first])
     }
 
     /// True if a fragment to be written that `is_wanted` stands in the line of `key`.
-    pub(crate) fn any_write_waits(&self, key: u64, is_wanted: impl Fn(&Fragment) -> bool) -> bool {
-        let Some(entry) = self.index.get(key, |entry| self.entries[entry].key) else { return false };
+    pub(crate) fn any_write_waits(&self, key: LockKey, is_wanted: impl Fn(&Fragment) -> bool) -> bool {
+        let Some(entry) = self.index.get(key.0, |entry| self.entries[entry].key.0) else { return false };
         let mut next = self.entries[entry].first_waiter;
         while next != NIL {
             let Waiter { kind, fragment, next: behind } = self.waiters[next];
@@ -372,7 +373,7 @@ impl StripeLocks {
     }
 
     /// Takes the first out of the line of `key`, which is not empty.
-    pub(crate) fn pop_waiter(&mut self, key: u64) -> Waiter {
+    pub(crate) fn pop_waiter(&mut self, key: LockKey) -> Waiter {
         let entry = self.find(key).expect("the line belongs to a lock in use");
         let first = self.entries[entry].first_waiter;
         let waiter = self.waiters[first];
@@ -394,14 +395,17 @@ impl StripeLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::HostTag;
     use proptest::prelude::*;
+
+    const KEY: LockKey = LockKey(7);
 
     proptest! {
         #[test]
         fn sorting_by_digits_is_sorting(keys in proptest::collection::vec(any::<u64>(), 0..3 * FEW), bits in 0u32..64) {
             let stripes = keys.iter().enumerate();
             let mut by_digits: Vec<_> =
-                stripes.map(|(entry, key)| DirtyStripe { key: key >> bits, entry: entry as u32 }).collect();
+                stripes.map(|(entry, key)| DirtyStripe { key: LockKey(key >> bits), entry: entry as u32 }).collect();
             let mut by_comparison = by_digits.clone();
             by_comparison.sort_by_key(|stripe| (stripe.key, stripe.entry));
             sort_by_key(&mut by_digits, &mut Vec::new());
@@ -416,41 +420,41 @@ mod tests {
     #[test]
     fn who_waits_comes_in_order_and_a_lock_that_nothing_keeps_is_forgotten() {
         let mut locks = StripeLocks::new();
-        assert!(locks.lock(7));
-        assert!(!locks.lock(7), "it is held");
-        for request in [1, 2] {
-            locks.wait(7, WaitKind::Write, Fragment { request, ..Fragment::default() });
+        assert!(locks.lock(KEY));
+        assert!(!locks.lock(KEY), "it is held");
+        for request in [1, 2].map(HostTag) {
+            locks.wait(KEY, WaitKind::Write, Fragment { request, ..Fragment::default() });
         }
-        assert!(locks.is_awaited(7));
-        assert!(locks.any_write_waits(7, |fragment| fragment.request == 2));
-        assert_eq!([(); 2].map(|()| locks.pop_waiter(7).fragment.request), [1, 2]);
-        assert!(locks.peek_waiter(7).is_none());
-        assert!(!locks.unlock(7), "no destage waits for it");
+        assert!(locks.is_awaited(KEY));
+        assert!(locks.any_write_waits(KEY, |fragment| fragment.request == HostTag(2)));
+        assert_eq!([(); 2].map(|()| locks.pop_waiter(KEY).fragment.request), [1, 2].map(HostTag));
+        assert!(locks.peek_waiter(KEY).is_none());
+        assert!(!locks.unlock(KEY), "no destage waits for it");
         assert!(locks.is_empty());
     }
 
     #[test]
     fn a_destage_that_finds_the_lock_held_is_wanted_when_it_is_free() {
         let mut locks = StripeLocks::new();
-        assert_eq!(locks.list_dirty(3, 11), NIL);
-        assert!(!locks.hurry(3), "it is free");
-        assert!(locks.lock(3));
-        assert_eq!(locks.first_dirty_if_free(3), NIL);
-        assert!(locks.hurry(3));
-        assert!(locks.unlock(3));
-        assert_eq!(locks.first_dirty_if_free(3), 11);
-        assert_eq!(locks.take_dirty(3), 11);
+        assert_eq!(locks.list_dirty(KEY, SlotIndex(11)), SlotIndex::NONE);
+        assert!(!locks.hurry(KEY), "it is free");
+        assert!(locks.lock(KEY));
+        assert_eq!(locks.first_dirty_if_free(KEY), SlotIndex::NONE);
+        assert!(locks.hurry(KEY));
+        assert!(locks.unlock(KEY));
+        assert_eq!(locks.first_dirty_if_free(KEY), SlotIndex(11));
+        assert_eq!(locks.take_dirty(KEY), SlotIndex(11));
         assert!(locks.dirty().is_empty());
     }
 
     #[test]
     fn the_write_through_that_collects_is_found_by_its_lock() {
         let mut locks = StripeLocks::new();
-        assert_eq!(locks.through(5), Through::Unknown);
-        assert!(locks.lock(5));
+        assert_eq!(locks.through(KEY), Through::Unknown);
+        assert!(locks.lock(KEY));
         for through in [Through::Collects(OpId(4)), Through::WritesEnd, Through::Unknown] {
-            locks.set_through(5, through);
-            assert_eq!(locks.through(5), through);
+            locks.set_through(KEY, through);
+            assert_eq!(locks.through(KEY), through);
         }
     }
 }

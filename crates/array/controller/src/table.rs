@@ -146,43 +146,6 @@ impl SlabKey for u32 {
     }
 }
 
-/// The number of a stripe operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OpId(pub(crate) u32);
-
-/// The number of a visit to a stripe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct VisitId(pub(crate) u32);
-
-impl OpId {
-    /// No operation.
-    pub(crate) const NONE: Self = Self(NIL);
-}
-
-impl SlabKey for OpId {
-    #[inline]
-    fn of_entry(entry: u32) -> Self {
-        Self(entry)
-    }
-
-    #[inline]
-    fn entry(self) -> u32 {
-        self.0
-    }
-}
-
-impl SlabKey for VisitId {
-    #[inline]
-    fn of_entry(entry: u32) -> Self {
-        Self(entry)
-    }
-
-    #[inline]
-    fn entry(self) -> u32 {
-        self.0
-    }
-}
-
 /// Entries by number, given back and taken again. An entry keeps what it had allocated.
 #[derive(Debug)]
 pub(crate) struct Slab<T, K = u32> {

@@ -34,12 +34,13 @@ use crate::api::TimerId;
 use crate::config::CacheConfig;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::ids::{LockKey, OpId};
 use crate::outbox::Outbox;
+use crate::per_op::PerOp;
 use crate::request::Fragment;
 use crate::rules::CoalescingRule;
 use crate::stripe_engine::{Piece, StripeEngine, StripeOp};
 use crate::stripe_locks::{StripeLocks, Through};
-use crate::table::OpId;
 use prereads::Prereads;
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -74,21 +75,13 @@ enum Hold {
 
 /// What is known of an operation that collects or did.
 #[derive(Debug, Default)]
-pub(crate) struct Collecting {
+struct Collecting {
     hold: Hold,
     /// It stands among those that are looked at with the next poll.
     is_listed: bool,
     /// When it was carried out, if its time is counted.
     began: Option<Nanos>,
     prereads: prereads::Delayed,
-}
-
-impl Collecting {
-    /// Makes it that of a new operation.
-    pub(crate) const fn begin(&mut self) {
-        self.began = None;
-        self.prereads.begin();
-    }
 }
 
 /// What coalescing looks at of the others.
@@ -112,6 +105,8 @@ pub(crate) struct WriteCoalescing {
     joins_line: bool,
     /// Parts of stripes wait for others to read, as in Linux md.
     prereads: Option<Prereads>,
+    /// What is known of each operation.
+    ops: PerOp<Collecting>,
     /// Operations to look at with the next poll.
     listed: Vec<OpId>,
     /// Those of the poll under way, and how many were looked at.
@@ -134,6 +129,7 @@ impl WriteCoalescing {
             is_on,
             joins_line: config.coalesce_writes,
             prereads: if waits { Some(Prereads::new(config.rules.preread_bypass)) } else { None },
+            ops: PerOp::new(),
             listed: Vec::new(),
             looking: Vec::new(),
             looked_to: 0,
@@ -159,7 +155,7 @@ impl WriteCoalescing {
     /// Adds a fragment to the operation that collects in its stripe. Returns false if there is none that can take it.
     pub(crate) fn join(
         &mut self,
-        key: u64,
+        key: LockKey,
         fragment: &Fragment,
         fua: bool,
         around: &mut Surroundings<'_>,
@@ -170,25 +166,24 @@ impl WriteCoalescing {
             return false;
         }
         op.add_fragment(fragment, fua);
-        if let Hold::Until(_) = op.collecting().hold {
-            op.collecting_mut().hold = Hold::Behind;
+        let hold = &mut self.ops.of(id).hold;
+        if let Hold::Until(_) = hold {
+            *hold = Hold::Behind;
         }
         if around.host.is_forced(fragment.request) {
-            op.collecting_mut().hold = Hold::Over;
+            *hold = Hold::Over;
         }
         if self.prereads.is_some() {
-            self.list(id, around.stripes);
+            self.list(id);
         }
         true
     }
 
     /// Lets a new operation collect, which has its first fragment.
     pub(crate) fn begin(&mut self, id: OpId, fragment: &Fragment, around: &mut Surroundings<'_>) {
-        let op = around.stripes.op_mut(id);
         let is_forced = around.host.is_forced(fragment.request);
-        op.collecting_mut().hold = if is_forced { Hold::Over } else { Hold::Fresh };
-        around.locks.set_through(op.key(), Through::Collects(id));
-        self.list(id, around.stripes);
+        around.locks.set_through(around.stripes.op(id).key(), Through::Collects(id));
+        self.begin_hold(id, is_forced);
     }
 
     /// True if a fragment in line joins an operation made of those before it: `of_same_request` of the first of them.
@@ -196,17 +191,25 @@ impl WriteCoalescing {
         (self.joins_line || of_same_request) && takes_in(op, fragment)
     }
 
+    /// Has a new operation looked at with the next poll, and held from then on unless it `is_forced`.
+    fn begin_hold(&mut self, id: OpId, is_forced: bool) {
+        let state = self.ops.of(id);
+        debug_assert!(!state.is_listed, "{id:?} is new");
+        (state.hold, state.is_listed) = (if is_forced { Hold::Over } else { Hold::Fresh }, true);
+        self.listed.push(id);
+    }
+
     /// Has an operation that collects looked at with the next poll.
-    fn list(&mut self, id: OpId, stripes: &mut StripeEngine) {
-        if !core::mem::replace(&mut stripes.op_mut(id).collecting_mut().is_listed, true) {
+    fn list(&mut self, id: OpId) {
+        if !core::mem::replace(&mut self.ops.of(id).is_listed, true) {
             self.listed.push(id);
         }
     }
 
     /// Ends all holds, as for a host flush: who asks for that will not write on before it is answered.
-    pub(crate) fn end_holds(&self, stripes: &mut StripeEngine) {
+    pub(crate) fn end_holds(&mut self) {
         for &id in &self.listed {
-            stripes.op_mut(id).collecting_mut().hold = Hold::Over;
+            self.ops.of(id).hold = Hold::Over;
         }
     }
 
@@ -228,10 +231,10 @@ impl WriteCoalescing {
             self.looked_to += 1;
             let is_due = match &mut self.prereads {
                 None => self.is_due(id, around),
-                Some(prereads) => prereads.is_due_at_once(id, around),
+                Some(prereads) => prereads.is_due_at_once(id, self.ops.of(id), around),
             };
             if is_due || self.prereads.is_some() {
-                around.stripes.op_mut(id).collecting_mut().is_listed = false;
+                self.ops.of(id).is_listed = false;
             } else {
                 self.listed.push(id);
             }
@@ -241,7 +244,7 @@ impl WriteCoalescing {
         }
         match &mut self.prereads {
             None => self.set_hold_timer(around),
-            Some(prereads) => return prereads.next_activated(around.stripes),
+            Some(prereads) => return prereads.next_activated(&self.ops),
         }
         None
     }
@@ -250,7 +253,7 @@ impl WriteCoalescing {
     #[inline]
     fn is_due(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
         let op = around.stripes.op(id);
-        let (is_whole, hold) = (op.is_whole(around.geometry), op.collecting().hold);
+        let (is_whole, hold) = (op.is_whole(around.geometry), self.ops.of(id).hold);
         if is_whole && matches!(hold, Hold::Behind | Hold::Until(_)) {
             self.skips = 0;
         }
@@ -273,7 +276,7 @@ impl WriteCoalescing {
             }
             Hold::Until(at) => Hold::Until(at),
         };
-        around.stripes.op_mut(id).collecting_mut().hold = hold;
+        self.ops.of(id).hold = hold;
         false
     }
 
@@ -291,21 +294,22 @@ impl WriteCoalescing {
         if !self.is_on {
             return;
         }
-        let op = around.stripes.op_mut(id);
+        let op = around.stripes.op(id);
         let through = if has_end(op, around.geometry) { Through::WritesEnd } else { Through::Unknown };
         around.locks.set_through(op.key(), through);
-        op.collecting_mut().began = Some(around.now);
+        let state = self.ops.of(id);
+        state.began = Some(around.now);
         if let Some(prereads) = &mut self.prereads {
-            let is_whole = op.is_whole(around.geometry);
-            prereads.end_delay(&mut op.collecting_mut().prereads, is_whole);
+            prereads.end_delay(&mut state.prereads, op.is_whole(around.geometry));
         }
     }
 
     /// Takes in that an operation has ended.
-    pub(crate) fn end(&mut self, now: Nanos, op: &mut StripeOp, locks: &mut StripeLocks) {
-        let Some(began) = op.collecting_mut().began.take() else { return };
+    pub(crate) fn end(&mut self, now: Nanos, (id, key): (OpId, LockKey), locks: &mut StripeLocks) {
+        let Some(state) = self.ops.known_mut(id) else { return };
+        let Some(began) = state.began.take() else { return };
         if let Some(prereads) = &mut self.prereads {
-            prereads.end_whole(&mut op.collecting_mut().prereads);
+            prereads.end_whole(&mut state.prereads);
         }
         let (span, usual) = (now - began, self.span);
         self.span = if usual == NanoSpan::ZERO {
@@ -313,12 +317,12 @@ impl WriteCoalescing {
         } else {
             NanoSpan(usual.0 - usual.0 / SPAN_PARTS + span.0 / SPAN_PARTS)
         };
-        locks.set_through(op.key(), Through::Unknown);
+        locks.set_through(key, Through::Unknown);
     }
 
     /// Sets the timer for the hold that ends first, unless it is set already.
     fn set_hold_timer(&mut self, around: &mut Surroundings<'_>) {
-        let ends = |&id: &OpId| match around.stripes.op(id).collecting().hold {
+        let ends = |&id: &OpId| match self.ops.known(id)?.hold {
             Hold::Until(at) => Some(at),
             _ => None,
         };
@@ -355,7 +359,7 @@ fn is_one_of_many(op: &StripeOp, host: &HostFront) -> bool {
 
 /// True if an operation has the front of its stripe, and the end of the stripe before is being written.
 fn is_written_up_to(op: &StripeOp, around: &Surroundings<'_>) -> bool {
-    let Some(before) = op.key().checked_sub(1) else { return false };
+    let Some(before) = op.key().before() else { return false };
     if !op.pieces().iter().any(|piece| (piece.strip, piece.rows.first) == (0, 0)) {
         return false;
     }

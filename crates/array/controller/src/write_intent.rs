@@ -9,8 +9,8 @@
 //! An operation that must wait keeps its stripe lock and its staging. Levels without redundancy write nothing down. The controller
 //! decides which operations need not wait (`controller/write_intent.rs`), and lets go on those that are handed back here.
 //!
-//! Invariant: an operation is in one line at a time, and what is kept of it ([`OpIntent`]) is changed here only. Left out:
-//! what operations do, and writes of data.
+//! Invariant: an operation is in one line at a time. What is kept of it (its region, its record, its unit of a write log) each part keeps
+//! by its number. Left out: what operations do, and writes of data.
 //!
 //! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
 //! the log here is replicated on the members instead of standing on a device of its own.
@@ -30,13 +30,14 @@ pub(crate) use write_log::WriteLog;
 use crate::api::Segment;
 use crate::config::ArrayConfig;
 use crate::geometry::Geometry;
+use crate::ids::OpId;
 use crate::member_io::{IntentIo, MemberIos};
 use crate::memory_task::MemoryTasks;
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own::{self, OwnMemory, own_buffer};
 use crate::stripe_engine::StripeOp;
-use crate::table::{OpId, Slab};
+use crate::table::Slab;
 use core::ops::Range;
 use raidlab_format::{LogPlace, MetadataPolicy, RegionMap};
 use raidlab_raid::Layout;
@@ -48,7 +49,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) now: Nanos,
     pub(crate) geometry: &'a Geometry,
     pub(crate) metadata: &'a Metadata,
-    pub(crate) ops: &'a mut Slab<StripeOp, OpId>,
+    pub(crate) ops: &'a Slab<StripeOp, OpId>,
     pub(crate) own: &'a mut OwnMemory,
     pub(crate) ios: &'a mut MemberIos,
     pub(crate) tasks: &'a mut MemoryTasks,
@@ -57,19 +58,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) log_place: LogPlace,
     /// The second controller is there.
     pub(crate) has_peer: bool,
-}
-
-/// What is kept of an operation.
-#[derive(Debug, Default)]
-pub(crate) struct OpIntent {
-    /// The bitmap counts it among the writes of its region.
-    is_in_region: bool,
-    /// Its record in the log.
-    record: Option<u64>,
-    /// Its unit of a write log, until it is on the members.
-    unit: Option<u32>,
-    /// A write log counts it among those being computed.
-    is_computed: bool,
 }
 
 /// Whether an operation may write in place.
@@ -134,12 +122,15 @@ impl WriteIntent {
     }
 
     /// Lets an operation write in place, or puts it in line. The devices know that the array is in use.
-    pub(crate) fn admit(&mut self, id: OpId, op: &mut StripeOp) -> Admission {
+    pub(crate) fn admit(&mut self, id: OpId, stripe: StripeIndex) -> Admission {
         match &mut self.policy {
             Policy::Nothing | Policy::Flag => Admission::Now,
             Policy::Bitmap(bitmap) => {
-                op.intent_mut().is_in_region = bitmap.admit(id, op.stripe());
-                if op.intent_mut().is_in_region { Admission::Now } else { Admission::WithImage }
+                if bitmap.admit(id, stripe) {
+                    Admission::Now
+                } else {
+                    Admission::WithImage
+                }
             }
             Policy::Log(log) => log.admit(id),
         }
@@ -149,22 +140,17 @@ impl WriteIntent {
     /// down. Returns true if there may be room for records.
     pub(crate) fn end_write(
         &mut self,
-        op: &mut StripeOp,
+        (id, stripe): (OpId, StripeIndex),
         stored: bool,
         (now, metadata, outbox): (Nanos, &Metadata, &mut Outbox),
     ) -> bool {
         match &mut self.policy {
             Policy::Nothing | Policy::Flag => false,
             Policy::Bitmap(bitmap) => {
-                if core::mem::take(&mut op.intent_mut().is_in_region) {
-                    bitmap.end_write(op.stripe(), now, outbox);
-                }
+                bitmap.end_write((id, stripe), now, outbox);
                 false
             }
-            Policy::Log(log) => {
-                let record = op.intent_mut().record.take();
-                record.inspect(|&record| log.end_write(record, stored, metadata)).is_some()
-            }
+            Policy::Log(log) => log.end_write(id, stored, metadata),
         }
     }
 

@@ -22,7 +22,7 @@
 use crate::api::RecordedWrites;
 use crate::config::ArrayConfig;
 use crate::geometry::Geometry;
-use crate::table::OpId;
+use crate::ids::OpId;
 use raidlab_format::{WRITTEN_PAGE_BYTES, WrittenMap};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberLba};

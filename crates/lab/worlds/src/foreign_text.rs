@@ -261,14 +261,17 @@ mod tests {
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         let zstd = ruzstd::encoding::compress_to_vec(text.as_bytes(), level);
         for packed in [gzip(text.as_bytes()), zstd, utf_16(&text, true, true)] {
+            let mut opened = 0;
             for (at, bits) in (0..packed.len()).flat_map(|at| [(at, 1), (at, 0x80), (at, 0xff)]) {
                 let mut damaged = packed.clone();
                 damaged[at] ^= bits;
                 if let Ok(input) = as_text(&damaged[..]) {
                     // It ends, in whichever way.
                     drop(input.take(1 << 16).read_to_end(&mut Vec::new()));
+                    opened += 1;
                 }
             }
+            assert!(opened > 50, "{opened} damaged texts were opened");
         }
     }
 }

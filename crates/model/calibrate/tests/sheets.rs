@@ -153,7 +153,7 @@ fn entries_of_the_catalogue_say_what_the_table_of_sheets_says() {
         ("read_latency_us", "read_latency"),
         ("write_latency_us", "write_latency"),
     ];
-    let (mut entries, mut without) = (0, Vec::new());
+    let (mut entries, mut figures, mut without) = (0, 0, Vec::new());
     for row in lines {
         let cell = |name: &str| row[header.iter().position(|column| *column == name).expect("a column")];
         let Ok(drive) = catalog.drive(cell("id")) else {
@@ -170,6 +170,7 @@ fn entries_of_the_catalogue_say_what_the_table_of_sheets_says() {
             let figure = drive.sheet.iter().find(|figure| figure.metric.key() == key);
             let is_left_out = !drive.is_flash() && key == "seq_write";
             assert!(is_left_out || figure.is_some_and(|figure| figure.value == given), "{}: {key}", drive.id);
+            figures += 1;
         }
         assert!(drive.reliability.sheet_afr_pct.is_some(), "{}: no failure rate", drive.id);
         assert!(drive.reliability.bits_per_read_error.is_some(), "{}: no error rate", drive.id);
@@ -186,6 +187,7 @@ fn entries_of_the_catalogue_say_what_the_table_of_sheets_says() {
     ];
     assert!(without.iter().all(|id| known.contains(id)), "rows without an entry: {without:?}");
     assert!(entries >= 60, "{entries} entries");
+    assert!(figures >= 300, "{figures} figures");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use proptest::prelude::*;
 use raidlab_disksim::{DriveFiles, ImportErrors, Imported, ReplayError, import, parse_trace, validate};
 use raidlab_hardware::{DriveKind, HardDriveModel, MechanicsModel, Sector};
+use std::cell::Cell;
 
 macro_rules! suite_file {
     ($name:literal) => {
@@ -250,18 +251,17 @@ fn layout_and_mechanics_may_stand_in_files_of_their_own() {
     assert!(error.is_err_and(|error| error.to_string().contains("a.layout: there is no")));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    /// Whatever stands in a place of a file: it is refused, or makes a drive that serves requests.
-    #[test]
-    fn spoilt_files_are_refused_or_make_a_drive(
+/// Whatever stands in a place of a file: it is refused, or makes a drive that serves requests.
+#[test]
+fn spoilt_files_are_refused_or_make_a_drive() {
+    let (refused, made) = (Cell::new(0), Cell::new(0));
+    proptest!(ProptestConfig::with_cases(300), |(
         which in 0usize..6,
         file in 0usize..4,
         at in 0.0f64..1.0,
         cut in 0usize..12,
         odd in "[0-9.{}=,# e\\[\\]-]{0,6}|source|-1|1e300|0|nan|99999999",
-    ) {
+    )| {
         let case = &cases()[which];
         let spoil = |index: usize, text: &str| {
             if index != file {
@@ -284,6 +284,11 @@ proptest! {
             let trace = parse_trace(case.trace).expect("a sound trace");
             // A smaller drive may not have them all.
             let _ = validate(&imported.model, &trace[..100]);
+            made.set(made.get() + 1);
+        } else {
+            refused.set(refused.get() + 1);
         }
-    }
+    });
+    assert!(refused.get() >= 30, "{} were refused", refused.get());
+    assert!(made.get() >= 30, "{} drives were made", made.get());
 }

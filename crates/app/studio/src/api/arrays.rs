@@ -5,7 +5,7 @@
 
 use super::input::{Named, Order, one_of, size, text};
 use super::live::is_named;
-use super::{blocking, ok, start};
+use super::{DryRun, SCHEMA, blocking, ok, start};
 use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::Fault;
@@ -15,8 +15,7 @@ use axum::response::Response;
 use raidlab_control::{ControlClient, ServeError, control_socket, served};
 use raidlab_runtime::{Answer, ArrayStatus, Command, parse_scan_rate};
 use raidlab_units::ByteCount;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Members at most.
@@ -86,10 +85,23 @@ pub(super) enum ArrayOrder {
     Stop {},
 }
 
+#[derive(Serialize)]
+struct ArrayList {
+    schema: u32,
+    arrays: Vec<ArrayStatus>,
+}
+
+/// What an array has done for a command, and how that is written on the command line.
+#[derive(Serialize)]
+struct Done {
+    message: String,
+    command: String,
+}
+
 pub(super) async fn list() -> Result<Response, Fault> {
     blocking(|| {
-        let arrays: Vec<ArrayStatus> = served().iter().filter_map(|path| status(path)).collect();
-        Ok(ok(&json!({ "schema": 1, "arrays": arrays })))
+        let arrays = served().iter().filter_map(|path| status(path)).collect();
+        Ok(ok(&ArrayList { schema: SCHEMA, arrays }))
     })
     .await
 }
@@ -168,14 +180,14 @@ pub(super) async fn command(
 ) -> Result<Response, Fault> {
     array_name(&name)?;
     let (asked, line) = order.resolve(&studio, &name)?;
-    let line = line.to_string();
+    let command = line.to_string();
     if dry_run {
-        return Ok(ok(&json!({ "command": line })));
+        return Ok(ok(&DryRun { command }));
     }
     blocking(move || {
         let mut client = ControlClient::connect(&control_socket(&name)).map_err(unreachable_array)?;
         match client.ask(&asked).map_err(unreachable_array)? {
-            Answer::Done { message } => Ok(ok(&json!({ "message": message, "command": line }))),
+            Answer::Done { message } => Ok(ok(&Done { message, command })),
             Answer::Refused { reason } => {
                 let remedy = "mend what it says, or look at the array's state";
                 Err(Fault::conflict(reason, format!("array {name}"), remedy))

@@ -1,15 +1,36 @@
 //! The modelled hardware, every figure with its source, and the workloads.
 
-use super::ok;
+use super::{SCHEMA, ok};
 use crate::fault::{Fault, csv_response};
 use axum::response::Response;
-use raidlab_hardware::Catalog;
+use raidlab_hardware::{Catalog, CatalogEntry};
 use raidlab_workload::builtin_workloads;
-use serde_json::{Value, json};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct EntryList<'a> {
+    schema: u32,
+    entries: Vec<CatalogEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct WorkloadList {
+    schema: u32,
+    workloads: Vec<NamedWorkload>,
+}
+
+#[derive(Serialize)]
+struct NamedWorkload {
+    name: String,
+    title: String,
+    source: String,
+    writes: bool,
+    own_iodepth: bool,
+}
 
 pub(super) async fn list() -> Response {
     let catalog = Catalog::builtin();
-    ok(&json!({ "schema": 1, "entries": catalog.entries().collect::<Vec<_>>() }))
+    ok(&EntryList { schema: SCHEMA, entries: catalog.entries().collect() })
 }
 
 pub(super) async fn csv() -> Result<Response, Fault> {
@@ -29,17 +50,15 @@ pub(super) async fn csv() -> Result<Response, Fault> {
 }
 
 pub(super) async fn workloads() -> Response {
-    let workloads: Vec<Value> = builtin_workloads()
-        .iter()
-        .map(|workload| {
-            json!({
-                "name": workload.name(),
-                "title": workload.title,
-                "source": workload.source,
-                "writes": workload.spec.writes(),
-                "own_iodepth": workload.spec.has_own_iodepth(),
-            })
+    let workloads = builtin_workloads()
+        .into_iter()
+        .map(|workload| NamedWorkload {
+            name: workload.name().to_owned(),
+            writes: workload.spec.writes(),
+            own_iodepth: workload.spec.has_own_iodepth(),
+            title: workload.title,
+            source: workload.source,
         })
         .collect();
-    ok(&json!({ "schema": 1, "workloads": workloads }))
+    ok(&WorkloadList { schema: SCHEMA, workloads })
 }

@@ -1,18 +1,24 @@
 //! Jobs: what runs, its progress, and its result.
 
 use super::input::{Nothing, Numbered, known_parameters, number};
-use super::ok;
+use super::{SCHEMA, ok};
 use crate::StudioState;
 use crate::fault::Fault;
-use crate::job::Job;
+use crate::job::{Job, JobView};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde::Serialize;
 use std::sync::Arc;
 
+#[derive(Serialize)]
+struct JobList {
+    schema: u32,
+    jobs: Vec<JobView>,
+}
+
 pub(super) async fn list(State(studio): State<Arc<StudioState>>) -> Response {
-    let jobs: Vec<_> = studio.jobs.list().iter().map(|job| job.view(u64::MAX)).collect();
-    ok(&json!({ "schema": 1, "jobs": jobs }))
+    let jobs = studio.jobs.list().iter().map(|job| job.view(u64::MAX)).collect();
+    ok(&JobList { schema: SCHEMA, jobs })
 }
 
 pub(super) async fn one(

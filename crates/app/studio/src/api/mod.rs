@@ -19,7 +19,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use serde_json::json;
+use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,6 +60,29 @@ async fn openapi() -> Response {
     ([("content-type", "application/json")], include_str!("../openapi.json")).into_response()
 }
 
+/// Version of the form of lists.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Place<'a> {
+    version: &'static str,
+    folder: &'a Path,
+    db: &'a Path,
+    files: Vec<PlaceFile>,
+}
+
+#[derive(Serialize)]
+struct PlaceFile {
+    name: String,
+    size_bytes: u64,
+}
+
+/// The command line of an order that is not carried out.
+#[derive(Serialize)]
+struct DryRun {
+    command: String,
+}
+
 /// Where the studio is, and the files in its folder.
 async fn studio(State(studio): State<Arc<StudioState>>) -> Result<Response, Fault> {
     blocking(move || {
@@ -67,14 +90,12 @@ async fn studio(State(studio): State<Arc<StudioState>>) -> Result<Response, Faul
         let files = files.map_err(|error| {
             Fault::internal(error.to_string(), studio.folder.path().display().to_string())
         })?;
-        let files: Vec<_> =
-            files.into_iter().map(|(name, bytes)| json!({ "name": name, "size_bytes": bytes })).collect();
-        Ok(ok(&json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "folder": studio.folder.path(),
-            "db": studio.db,
-            "files": files,
-        })))
+        Ok(ok(&Place {
+            version: env!("CARGO_PKG_VERSION"),
+            folder: studio.folder.path(),
+            db: &studio.db,
+            files: files.into_iter().map(|(name, size_bytes)| PlaceFile { name, size_bytes }).collect(),
+        }))
     })
     .await
 }
@@ -87,7 +108,7 @@ async fn blocking(
     done.unwrap_or_else(|_| Err(Fault::internal("the request could not be worked on", "studio")))
 }
 
-fn ok(value: &impl serde::Serialize) -> Response {
+fn ok(value: &impl Serialize) -> Response {
     json_response(StatusCode::OK, value)
 }
 
@@ -100,7 +121,7 @@ fn start(
     dry_run: bool,
 ) -> Result<Response, Fault> {
     if dry_run {
-        return Ok(ok(&json!({ "command": command.to_string() })));
+        return Ok(ok(&DryRun { command: command.to_string() }));
     }
     let job = studio.jobs.start(kind, subject, command)?;
     Ok(json_response(StatusCode::ACCEPTED, &job.view(0)))

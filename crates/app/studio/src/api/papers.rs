@@ -1,7 +1,7 @@
 //! Papers: their methods, their published figures, and the jobs that predict them.
 
 use super::input::{Named, Order};
-use super::{ok, start};
+use super::{SCHEMA, ok, start};
 use crate::StudioState;
 use crate::command::CommandLine;
 use crate::fault::{Fault, csv_response, json_response};
@@ -10,9 +10,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use raidlab_advisor::unit_of;
-use raidlab_papers::{Paper, PaperError, PublishedRow, paper_ids};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_papers::{Method, MetricCorrection, Paper, PaperError, PublishedRow, paper_ids};
+use raidlab_units::{ByteCount, NanoSpan};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Which figures to predict.
@@ -26,22 +27,82 @@ pub(super) struct PredictOrder {
     bottleneck: bool,
 }
 
+#[derive(Serialize)]
+struct PaperList<'a> {
+    schema: u32,
+    papers: Vec<PaperHead<'a>>,
+}
+
+#[derive(Serialize)]
+struct PaperHead<'a> {
+    id: &'a str,
+    title: &'a str,
+    authors: Option<&'a str>,
+    source: String,
+    publisher: &'a str,
+    tables: Vec<&'a str>,
+    figures: usize,
+    claims: usize,
+}
+
+#[derive(Serialize)]
+struct PaperAnswer<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    head: PaperHead<'a>,
+    method: &'a [String],
+    assumed: &'a [String],
+    corrections: &'a [MetricCorrection],
+    rows: Vec<Row<'a>>,
+}
+
+/// A published figure, and of which system it is; what the publication does not say is null.
+#[derive(Serialize)]
+struct Row<'a> {
+    id: &'a str,
+    table: &'a str,
+    system: &'a str,
+    raid: &'a str,
+    drives: u16,
+    drive: &'a str,
+    workload: &'a str,
+    block_bytes: Option<ByteCount>,
+    queue_depth: Option<u32>,
+    streams: Option<u32>,
+    metric: &'static str,
+    unit: &'a str,
+    published: f64,
+    /// The model was fitted to it.
+    fitted: bool,
+    note: &'a str,
+    write_policy: Option<WritePolicy>,
+    read_policy: Option<ReadPolicy>,
+    io_policy: Option<IoPolicy>,
+    disk_cache: Option<bool>,
+    cache_mirroring: Option<bool>,
+    filesystem: Option<&'a str>,
+    volumes: Option<u32>,
+    response_limit_ns: Option<NanoSpan>,
+    stroke_pct: Option<f64>,
+    file_bytes: Option<ByteCount>,
+}
+
 pub(super) async fn list() -> Result<Response, Fault> {
-    let papers: Vec<Value> = paper_ids().map(|id| Ok(head(&paper(id)?))).collect::<Result<_, Fault>>()?;
-    Ok(ok(&json!({ "schema": 1, "papers": papers })))
+    let papers = paper_ids().map(paper).collect::<Result<Vec<_>, Fault>>()?;
+    Ok(ok(&PaperList { schema: SCHEMA, papers: papers.iter().map(PaperHead::of).collect() }))
 }
 
 pub(super) async fn one(Named(id): Named) -> Result<Response, Fault> {
     let paper = paper(&id)?;
-    let mut value = head(&paper);
-    value["schema"] = json!(1);
-    value["method"] = json!(paper.method.method);
-    value["assumed"] = json!(paper.method.assumed);
-    value["corrections"] = json!(paper.method.corrections);
-    let row = |row: &PublishedRow| row_json(row, &paper.method.fitted_rows);
-    value["rows"] = paper.rows.iter().map(row).collect();
-    value["claims"] = json!(paper.claims.len());
-    Ok(ok(&value))
+    let Method { method, assumed, corrections, fitted_rows, .. } = &paper.method;
+    Ok(ok(&PaperAnswer {
+        schema: SCHEMA,
+        head: PaperHead::of(&paper),
+        method,
+        assumed,
+        corrections,
+        rows: paper.rows.iter().map(|row| Row::of(row, fitted_rows)).collect(),
+    }))
 }
 
 pub(super) async fn published(Named(id): Named) -> Result<Response, Fault> {
@@ -83,46 +144,51 @@ fn fault(error: PaperError) -> Fault {
     }
 }
 
-fn head(paper: &Paper) -> Value {
-    let method = &paper.method;
-    json!({
-        "id": method.id,
-        "title": method.title,
-        "authors": method.authors,
-        "source": method.source(),
-        "publisher": method.publisher,
-        "tables": paper.places(),
-        "figures": paper.rows.len(),
-        "claims": paper.claims.len(),
-    })
+impl<'a> PaperHead<'a> {
+    fn of(paper: &'a Paper) -> Self {
+        let method = &paper.method;
+        Self {
+            id: &method.id,
+            title: &method.title,
+            authors: method.authors.as_deref(),
+            source: method.source(),
+            publisher: &method.publisher,
+            tables: paper.places(),
+            figures: paper.rows.len(),
+            claims: paper.claims.len(),
+        }
+    }
 }
 
-fn row_json(row: &PublishedRow, fitted: &[String]) -> Value {
-    json!({
-        "id": row.id,
-        "table": row.place,
-        "system": row.system,
-        "raid": row.raid,
-        "drives": row.drives,
-        "drive": row.drive,
-        "workload": row.workload,
-        "block_bytes": row.block,
-        "queue_depth": (row.queue_depth > 0).then_some(row.queue_depth),
-        "streams": (row.streams > 0).then_some(row.streams),
-        "metric": row.metric.name(),
-        "unit": unit_of(row.metric.name()),
-        "published": row.value,
-        "fitted": fitted.contains(&row.id),
-        "note": row.note,
-        "write_policy": row.write_policy,
-        "read_policy": row.read_policy,
-        "io_policy": row.io_policy,
-        "disk_cache": row.disk_cache,
-        "cache_mirroring": row.cache_mirroring,
-        "filesystem": row.filesystem,
-        "volumes": (row.volumes > 1).then_some(row.volumes),
-        "response_limit_ns": row.response_limit,
-        "stroke_pct": row.stroke_pct,
-        "file_bytes": row.file,
-    })
+impl<'a> Row<'a> {
+    fn of(row: &'a PublishedRow, fitted: &[String]) -> Self {
+        let metric = row.metric.name();
+        Self {
+            id: &row.id,
+            table: &row.place,
+            system: &row.system,
+            raid: &row.raid,
+            drives: row.drives,
+            drive: &row.drive,
+            workload: &row.workload,
+            block_bytes: row.block,
+            queue_depth: (row.queue_depth > 0).then_some(row.queue_depth),
+            streams: (row.streams > 0).then_some(row.streams),
+            metric,
+            unit: unit_of(metric),
+            published: row.value,
+            fitted: fitted.contains(&row.id),
+            note: &row.note,
+            write_policy: row.write_policy,
+            read_policy: row.read_policy,
+            io_policy: row.io_policy,
+            disk_cache: row.disk_cache,
+            cache_mirroring: row.cache_mirroring,
+            filesystem: row.filesystem.as_deref(),
+            volumes: (row.volumes > 1).then_some(row.volumes),
+            response_limit_ns: row.response_limit,
+            stroke_pct: row.stroke_pct,
+            file_bytes: row.file,
+        }
+    }
 }

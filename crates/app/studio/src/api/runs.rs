@@ -1,14 +1,15 @@
 //! Finished runs, from the results file. Reading never creates it.
 
 use super::input::{Numbered, bad_parameter, known_parameters, number, parameter};
-use super::{blocking, ok};
+use super::{SCHEMA, blocking, ok};
 use crate::StudioState;
 use crate::fault::{Fault, csv_response};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use raidlab_report::table::{KeptRun, Table};
-use raidlab_store::{RunFilter, Store, StoreError, StoredRun};
-use serde_json::json;
+use raidlab_store::{RunFilter, RunLine, Store, StoreError, StoredRun};
+use serde::Serialize;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Runs in a list, unless told otherwise.
@@ -18,6 +19,13 @@ const LIMIT_MAX: u64 = 5000;
 /// Most runs that are compared.
 const COMPARED_MAX: usize = 64;
 
+#[derive(Serialize)]
+struct RunList<'a> {
+    schema: u32,
+    db: &'a Path,
+    runs: Vec<RunLine>,
+}
+
 pub(super) async fn list(
     State(studio): State<Arc<StudioState>>,
     RawQuery(query): RawQuery,
@@ -25,12 +33,10 @@ pub(super) async fn list(
     known_parameters(query.as_deref(), &["limit"])?;
     let limit = number(query.as_deref(), "limit", LIMIT_MAX)?.unwrap_or(LIMIT);
     blocking(move || {
-        let Some(store) = open(&studio)? else {
-            return Ok(ok(&json!({ "schema": 1, "db": studio.db, "runs": [] })));
-        };
         let filter = RunFilter { limit: Some(limit as u32), ..RunFilter::default() };
-        let runs = store.list_runs(&filter).map_err(|error| fault(&error))?;
-        Ok(ok(&json!({ "schema": 1, "db": studio.db, "runs": runs })))
+        let runs = open(&studio)?.map(|store| store.list_runs(&filter)).transpose();
+        let runs = runs.map_err(|error| fault(&error))?.unwrap_or_default();
+        Ok(ok(&RunList { schema: SCHEMA, db: &studio.db, runs }))
     })
     .await
 }

@@ -5,16 +5,42 @@
 //! ```
 //! Left out: arrays over devices outside the folder, which pages can't name.
 
-use super::{FILES_MAX, blocking, ok};
+use super::{FILES_MAX, SCHEMA, blocking, ok};
 use crate::StudioState;
 use crate::fault::Fault;
 use axum::extract::State;
 use axum::response::Response;
 use raidlab_runtime::{DeviceVerdict, ExamineReport, StartOptions, examine};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+#[derive(Serialize)]
+struct StoredList {
+    schema: u32,
+    arrays: Vec<StoredArray>,
+}
+
+/// An array that is not served.
+#[derive(Serialize)]
+struct StoredArray {
+    array_uuid: String,
+    name: Option<String>,
+    level: Option<String>,
+    /// Why it would not start.
+    refused: Option<String>,
+    /// Names of the files to serve.
+    devices: Vec<Option<String>>,
+    left_out: Vec<LeftOut>,
+}
+
+/// A file of an array that is not one of its devices any more.
+#[derive(Serialize)]
+struct LeftOut {
+    file: Option<String>,
+    reason: String,
+}
 
 pub(super) async fn list(State(studio): State<Arc<StudioState>>) -> Result<Response, Fault> {
     blocking(move || {
@@ -28,8 +54,8 @@ pub(super) async fn list(State(studio): State<Arc<StudioState>>) -> Result<Respo
                 arrays.entry(array).or_default().push(path);
             }
         }
-        let found: Vec<Value> = arrays.iter().map(|(uuid, paths)| array_json(uuid, paths)).collect();
-        Ok(ok(&json!({ "schema": 1, "arrays": found })))
+        let arrays = arrays.into_iter().map(|(uuid, paths)| stored_array(uuid, &paths)).collect();
+        Ok(ok(&StoredList { schema: SCHEMA, arrays }))
     })
     .await
 }
@@ -51,26 +77,21 @@ fn look(paths: &[PathBuf]) -> ExamineReport {
     examine(paths, StartOptions::default())
 }
 
-fn array_json(uuid: &str, paths: &[PathBuf]) -> Value {
+fn stored_array(array_uuid: String, paths: &[PathBuf]) -> StoredArray {
     let report = look(paths);
     let file_name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = report.devices.iter().find_map(|device| device.name.clone());
     let (mut devices, mut left_out) = (Vec::new(), Vec::new());
-    for device in &report.devices {
-        match &device.verdict {
-            DeviceVerdict::Present { .. } => devices.push(json!(file_name(&device.path))),
+    for device in report.devices {
+        let file = file_name(&device.path);
+        match device.verdict {
+            DeviceVerdict::Present { .. } => devices.push(file),
             DeviceVerdict::Stale { reason, .. } | DeviceVerdict::Unusable { reason } => {
-                left_out.push(json!({ "file": file_name(&device.path), "reason": reason }));
+                left_out.push(LeftOut { file, reason });
             }
             _ => {}
         }
     }
-    let name = report.devices.iter().find_map(|device| device.name.clone());
-    json!({
-        "array_uuid": uuid,
-        "name": report.array.as_ref().map(|array| array.name.clone()).or(name),
-        "level": report.array.as_ref().map(|array| array.level.clone()),
-        "refused": report.refused,
-        "devices": devices,
-        "left_out": left_out,
-    })
+    let (own_name, level) = report.array.map(|array| (array.name, array.level)).unzip();
+    StoredArray { array_uuid, name: own_name.or(name), level, refused: report.refused, devices, left_out }
 }

@@ -10,15 +10,16 @@
 
 use super::slots::{SlotState, runs_of_ones};
 use super::{CacheEngine, Surroundings};
-use crate::api::{IoClass, Notice, TimerId};
+use crate::api::{HostTag, IoClass, Notice, TimerId};
 use crate::config::{CacheConfig, FlushOrder};
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::ids::{LockKey, OpId, SlotIndex};
 use crate::outbox::Outbox;
 use crate::request::Rows;
 use crate::stripe_engine::{DestageVolume, Job, Piece, StripeOp};
 use crate::stripe_locks::{DirtyStripe, StripeLocks, sort_by_key};
-use crate::table::{NIL, OpId};
+use crate::table::NIL;
 use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::collections::VecDeque;
 
@@ -37,9 +38,9 @@ pub(crate) enum DestageStep {
     /// This operation is to be carried out.
     Write(OpId),
     /// This stripe, which is locked now, must be resynced before. Then it is the next to be destaged.
-    Resync(u64),
+    Resync(LockKey),
     /// A request waits for this stripe, and so does its destage.
-    Await(u64),
+    Await(LockKey),
 }
 
 /// What destaging is at.
@@ -61,7 +62,7 @@ pub(super) struct Destage {
     /// Bytes that those of them write that write parts of stripes.
     partial_bytes: u64,
     /// Stripes that a request waits for.
-    pub(super) urgent: VecDeque<u64>,
+    pub(super) urgent: VecDeque<LockKey>,
     /// The dirty share is on its way from the start mark down to the stop mark.
     draining: bool,
     /// Blocks that became dirty before this sequence are due whatever their age.
@@ -148,7 +149,7 @@ impl CacheEngine {
     }
 
     #[inline(never)]
-    fn start_destage(&mut self, key: u64, around: &mut Surroundings<'_>) -> DestageStep {
+    fn start_destage(&mut self, key: LockKey, around: &mut Surroundings<'_>) -> DestageStep {
         let geometry = around.geometry;
         let (stripe, _) = geometry.lock_start(key);
         let was_free = around.locks.lock(key);
@@ -161,7 +162,7 @@ impl CacheEngine {
         let id = around.stripes.begin(geometry, (key, stripe), Job::Write, IoClass::Destage);
         let keeps_flush = around.host.has_flushes() && self.survives_power_loss();
         let op = around.stripes.op_mut(id);
-        while slot != NIL {
+        while slot != SlotIndex::NONE {
             let next = self.slots[slot].next_of_stripe;
             if self.slots[slot].incoming == 0 {
                 self.add_slot(op, slot, keeps_flush, geometry);
@@ -177,7 +178,7 @@ impl CacheEngine {
         DestageStep::Write(id)
     }
 
-    fn add_slot(&mut self, op: &mut StripeOp, slot: u32, keeps_flush: bool, geometry: &Geometry) {
+    fn add_slot(&mut self, op: &mut StripeOp, slot: SlotIndex, keeps_flush: bool, geometry: &Geometry) {
         self.slots.start_flush(slot);
         let must_survive = self.must_survive(slot, keeps_flush);
         let (_, strip, first_row) = geometry.layout().locate(self.first_lba(geometry, slot));
@@ -201,7 +202,7 @@ impl CacheEngine {
 
     /// Takes the next request that waits for the destage of a slot.
     #[inline]
-    pub(crate) fn next_waiter(&mut self, slot: u32) -> Option<u32> {
+    pub(crate) fn next_waiter(&mut self, slot: SlotIndex) -> Option<HostTag> {
         let waiter = self.slots[slot].first_waiter;
         if waiter == NIL {
             return None;
@@ -213,7 +214,7 @@ impl CacheEngine {
     }
 
     #[inline(never)]
-    fn next_in_round(&mut self, geometry: &Geometry, locks: &mut StripeLocks) -> Option<u64> {
+    fn next_in_round(&mut self, geometry: &Geometry, locks: &mut StripeLocks) -> Option<LockKey> {
         for _ in 0..2 {
             while self.destage.at < self.destage.round.len() {
                 self.look_ahead(locks);
@@ -251,14 +252,14 @@ impl CacheEngine {
             return;
         }
         let to = (from + LOOK_AHEAD).min(self.destage.round.len());
-        let mut first_slots = [NIL; LOOK_AHEAD];
+        let mut first_slots = [SlotIndex::NONE; LOOK_AHEAD];
         let mut sum = 0;
         for (stripe, first) in self.destage.round[from..to].iter().zip(&mut first_slots) {
             let (cell, slot) = locks.look_at(*stripe);
             sum ^= cell;
             *first = slot;
         }
-        let slots = first_slots.into_iter().filter(|slot| *slot != NIL);
+        let slots = first_slots.into_iter().filter(|slot| *slot != SlotIndex::NONE);
         sum ^= slots.map(|slot| self.slots.look_at(slot)).fold(0, |sum, read| sum ^ read);
         // What is read counts only for having been read.
         core::hint::black_box(sum);
@@ -277,9 +278,9 @@ impl CacheEngine {
     }
 
     /// True when the stripe is free and has a dirty slot whose data has all arrived.
-    fn can_destage(&self, locks: &mut StripeLocks, key: u64) -> bool {
+    fn can_destage(&self, locks: &mut StripeLocks, key: LockKey) -> bool {
         let mut slot = locks.first_dirty_if_free(key);
-        while slot != NIL {
+        while slot != SlotIndex::NONE {
             if self.slots[slot].incoming == 0 {
                 return true;
             }
@@ -289,7 +290,7 @@ impl CacheEngine {
     }
 
     /// When a dirty slot has been so for long enough.
-    fn due_time(&self, slot: u32) -> Nanos {
+    fn due_time(&self, slot: SlotIndex) -> Nanos {
         self.slots[slot].dirtied_at + self.config.flush_after
     }
 
@@ -324,14 +325,14 @@ impl CacheEngine {
     }
 
     /// Address of the first block that a slot has a place for.
-    pub(super) fn first_lba(&self, geometry: &Geometry, slot: u32) -> Lba {
-        Lba(self.slots[slot].key * u64::from(geometry.cache_block_rows()))
+    pub(super) fn first_lba(&self, geometry: &Geometry, slot: SlotIndex) -> Lba {
+        geometry.block_lba(self.slots[slot].key)
     }
 
     /// Gives up on dirty data of a slot that its operation could not write, but for NVRAM where it `is_kept`. Returns false if there is none.
     pub(crate) fn lose_slot(
         &mut self,
-        slot: u32,
+        slot: SlotIndex,
         op: &StripeOp,
         is_kept: bool,
         (geometry, host, outbox): (&Geometry, &mut HostFront, &mut Outbox),

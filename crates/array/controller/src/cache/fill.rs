@@ -5,10 +5,11 @@
 //! is only ever given to reads that began before the write.
 
 use super::CacheEngine;
-use crate::api::Segment;
+use crate::api::{HostTag, Segment};
 use crate::config::ReadPolicy;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
+use crate::ids::SlotIndex;
 use crate::memory_task::{MemoryTasks, Move, TaskOwner};
 use crate::outbox::Outbox;
 use crate::request::{Fragment, Rows};
@@ -22,7 +23,7 @@ const STREAMS: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Fill {
     /// A slot for each cache block of the run.
-    slots: Vec<u32>,
+    slots: Vec<SlotIndex>,
     rows: Rows,
     waiters: Vec<Fragment>,
 }
@@ -128,7 +129,7 @@ impl CacheEngine {
     }
 
     /// Lets `part` of a request, within one slot, wait for the fill of that slot.
-    pub(super) fn wait_for_fill(&mut self, slot: u32, part: Fragment, host: &mut HostFront) {
+    pub(super) fn wait_for_fill(&mut self, slot: SlotIndex, part: Fragment, host: &mut HostFront) {
         let fill = self.slots[slot].first_waiter;
         // A run of slots under the same fill is given to the host in one copy.
         if let Some(last) = self.fills[fill].waiters.last_mut()
@@ -198,7 +199,7 @@ impl CacheEngine {
     pub(crate) fn note_read(
         &mut self,
         geometry: &Geometry,
-        (tag, lba, blocks): (u32, Lba, BlockCount),
+        (tag, lba, blocks): (HostTag, Lba, BlockCount),
         host: &mut HostFront,
     ) -> Option<(Lba, BlockCount)> {
         let wanted_run = match self.config.read_policy {

@@ -25,6 +25,7 @@ use super::{CacheEngine, Surroundings};
 use crate::api::{BufferRef, BufferSpace, Keep};
 use crate::config::CacheMemory;
 use crate::geometry::Geometry;
+use crate::ids::{CacheBlockIndex, SlotIndex};
 use crate::memory_task::{MemoryTasks, Move, TaskOwner};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
@@ -93,17 +94,17 @@ impl CacheEngine {
     }
 
     /// Stores what the slot holds now.
-    pub(super) fn keep_slot(&mut self, slot: u32, outbox: &mut Outbox) {
+    pub(super) fn keep_slot(&mut self, slot: SlotIndex, outbox: &mut Outbox) {
         if !self.keeps_directory() {
             return;
         }
         let Slot { sequence, key, dirty, mirrored, .. } = self.slots[slot];
-        let entry = NvramEntry { sequence, block: key, dirty };
-        outbox.keep(Keep { slot, entry, mirrored });
+        let entry = NvramEntry { sequence, block: key.0, dirty };
+        outbox.keep(Keep { slot: slot.0, entry, mirrored });
     }
 
     /// Ends the destage of a slot. What could not be stored stays named where it `is_kept` ([`CacheEngine::outlasts_loss`]).
-    pub(crate) fn settle_destaged(&mut self, slot: u32, is_kept: bool, outbox: &mut Outbox) {
+    pub(crate) fn settle_destaged(&mut self, slot: SlotIndex, is_kept: bool, outbox: &mut Outbox) {
         if is_kept {
             self.slots.preserve(slot);
         } else {
@@ -114,7 +115,7 @@ impl CacheEngine {
 
     /// True where NVRAM goes on naming what a slot holds and could not be stored: no write to its blocks can succeed before the
     /// array starts again, so that it stays the newest.
-    pub(crate) fn outlasts_loss(&self, geometry: &Geometry, metadata: &Metadata, slot: u32) -> bool {
+    pub(crate) fn outlasts_loss(&self, geometry: &Geometry, metadata: &Metadata, slot: SlotIndex) -> bool {
         let (stripe, strip, _) = geometry.layout().locate(self.first_lba(geometry, slot));
         self.keeps_directory() && !metadata.survives(geometry, stripe, strip)
     }
@@ -236,7 +237,10 @@ impl CacheEngine {
 
 /// Leaves each block to the newest slot that names it, stores the entries that this makes smaller, and returns the
 /// slots in order of sequence.
-fn without_superseded(mut entries: Vec<(u32, NvramEntry)>, outbox: &mut Outbox) -> Vec<(u32, Restored)> {
+fn without_superseded(
+    mut entries: Vec<(u32, NvramEntry)>,
+    outbox: &mut Outbox,
+) -> Vec<(SlotIndex, Restored)> {
     entries.sort_unstable_by_key(|(_, entry)| (entry.block, Reverse(entry.sequence)));
     let mut slots = Vec::with_capacity(entries.len());
     let mut newest = None;
@@ -251,7 +255,10 @@ fn without_superseded(mut entries: Vec<(u32, NvramEntry)>, outbox: &mut Outbox) 
             outbox.keep(Keep { slot, entry, mirrored: false });
         }
         if left != 0 {
-            slots.push((slot, Restored { key: block, dirty: left, sequence, detached }));
+            slots.push((
+                SlotIndex(slot),
+                Restored { key: CacheBlockIndex(block), dirty: left, sequence, detached },
+            ));
         }
     }
     slots.sort_unstable_by_key(|(_, restored)| restored.sequence);

@@ -14,10 +14,11 @@
 //! was away stay so until they have been destaged; only then is the cache mirrored again.
 
 use super::CacheEngine;
-use crate::api::HostOp;
+use crate::api::{HostOp, HostTag};
 use crate::config::{CacheMemory, WritePolicy};
 use crate::geometry::Geometry;
 use crate::host_front::{HostFront, Request};
+use crate::ids::SlotIndex;
 use raidlab_units::BlockCount;
 
 /// The state of the battery that keeps the cache memory. Only a good one keeps it; the others differ in what the
@@ -100,7 +101,7 @@ impl CacheEngine {
     /// for a flush that must be repeated.
     pub(crate) fn hold_to_protection(
         &mut self,
-        tag: u32,
+        tag: HostTag,
         survived: bool,
         log_is_mirrored: bool,
         (geometry, host): (&Geometry, &mut HostFront),
@@ -121,7 +122,7 @@ impl CacheEngine {
     }
 
     /// Lets a cached write end only when the members have what it has placed, and what it will place.
-    fn wait_for_members(&mut self, tag: u32, geometry: &Geometry, host: &mut HostFront) {
+    fn wait_for_members(&mut self, tag: HostTag, geometry: &Geometry, host: &mut HostFront) {
         let request = host.request(tag);
         host.set_durable(tag, true);
         let (lba, placed) = (request.lba, BlockCount(request.placed));
@@ -143,7 +144,7 @@ impl CacheEngine {
 
     /// Whether the destage of a slot must survive power loss by itself: because that was promised, or is about to be
     /// promised by a flush.
-    pub(super) fn must_survive(&self, slot: u32, keeps_flush: bool) -> bool {
+    pub(super) fn must_survive(&self, slot: SlotIndex, keeps_flush: bool) -> bool {
         let slot = &self.slots[slot];
         self.is_member_cached
             && (slot.promised || slot.sequence < self.destage.promised_before || keeps_flush)

@@ -2,9 +2,9 @@
 
 use super::slots::{Slot, SlotState};
 use super::{CacheEngine, Surroundings};
+use crate::ids::SlotIndex;
 use crate::memory_task::{Move, TaskOwner};
 use crate::request::{Fragment, Rows};
-use crate::table::NIL;
 
 /// A fragment that is being read, and how far.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl CacheEngine {
             // Runs of blocks that the slot holds, that only its shadow holds, and that neither holds take turns.
             let Slot { valid, .. } = self.slots[slot];
             let shadow = self.slots.shadow(slot);
-            let shadowed = if shadow == NIL { 0 } else { self.slots[shadow].valid & !valid };
+            let shadowed = if shadow == SlotIndex::NONE { 0 } else { self.slots[shadow].valid & !valid };
             let bit = block.bit(row);
             let (source, held) = if shadowed >> bit & 1 == 1 { (shadow, shadowed) } else { (slot, valid) };
             let (held, any) = ((held & wanted) >> bit, ((valid | shadowed) & wanted) >> bit);
@@ -84,7 +84,7 @@ impl CacheEngine {
 
     fn copy_out(
         &mut self,
-        slot: u32,
+        slot: SlotIndex,
         slot_byte: u64,
         part: Fragment,
         copies: &mut Option<u32>,

@@ -27,6 +27,7 @@ mod nvram;
 pub(super) use nvram::Restored;
 
 use crate::api::{BufferRef, BufferSpace};
+use crate::ids::{CacheBlockIndex, SlotIndex};
 use crate::table::{NIL, Table};
 use age::AgeQueue;
 use raidlab_units::Nanos;
@@ -53,7 +54,7 @@ pub(super) enum SlotState {
 #[repr(align(64))]
 pub(super) struct Slot {
     /// Number of the cache block within the volume.
-    pub(super) key: u64,
+    pub(super) key: CacheBlockIndex,
     /// Blocks that hold data, a bit each.
     pub(super) valid: u64,
     /// Blocks newer than the members, a bit each.
@@ -73,12 +74,12 @@ pub(super) struct Slot {
     pub(super) sequence: u64,
     pub(super) dirtied_at: Nanos,
     /// Next dirty slot of the same stripe.
-    pub(super) next_of_stripe: u32,
+    pub(super) next_of_stripe: SlotIndex,
     /// First of the requests that wait until this slot has been destaged; while it is being filled, the fill.
     pub(super) first_waiter: u32,
-    /// In the recency list; while the slot is in the queue by age, its place there.
+    /// The slot before it in the recency list; while it is in the queue by age, its place there.
     previous: u32,
-    next: u32,
+    next: SlotIndex,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a slot is one line");
@@ -87,13 +88,13 @@ const _: () = assert!(size_of::<Slot>() == 64, "a slot is one line");
 #[derive(Clone, Copy, Debug)]
 struct TakeOver {
     carried: u64,
-    shadow: u32,
+    shadow: SlotIndex,
     /// Carried blocks that are to be forgotten when they arrive.
     stale: u64,
 }
 
 impl TakeOver {
-    const NOTHING: Self = Self { carried: 0, shadow: NIL, stale: 0 };
+    const NOTHING: Self = Self { carried: 0, shadow: SlotIndex::NONE, stale: 0 };
 }
 
 impl Slot {
@@ -106,12 +107,12 @@ impl Slot {
 /// A doubly linked list through the slots.
 #[derive(Clone, Copy, Debug)]
 struct List {
-    head: u32,
-    tail: u32,
+    head: SlotIndex,
+    tail: SlotIndex,
 }
 
 impl List {
-    const EMPTY: Self = Self { head: NIL, tail: NIL };
+    const EMPTY: Self = Self { head: SlotIndex::NONE, tail: SlotIndex::NONE };
 }
 
 /// All slots.
@@ -122,7 +123,7 @@ pub(super) struct Slots {
     take_overs: Vec<TakeOver>,
     take_over_count: u32,
     index: Table,
-    free: Vec<u32>,
+    free: Vec<SlotIndex>,
     /// Clean slots, least recently used first.
     recency: List,
     /// Dirty and flushing slots, oldest first.
@@ -149,7 +150,7 @@ impl Slots {
             take_overs: vec![TakeOver::NOTHING; slot_count as usize],
             take_over_count: 0,
             index: Table::with_room_for(slot_count as usize),
-            free: (0..slot_count).rev().collect(),
+            free: (0..slot_count).rev().map(SlotIndex).collect(),
             recency: List::EMPTY,
             age: AgeQueue::new(slot_count as usize),
             dirty_count: 0,
@@ -186,7 +187,7 @@ impl Slots {
 
     /// The slot that has been dirty longest.
     #[inline]
-    pub(super) fn oldest_dirty(&self) -> Option<u32> {
+    pub(super) fn oldest_dirty(&self) -> Option<SlotIndex> {
         self.age.oldest()
     }
 
@@ -196,55 +197,61 @@ impl Slots {
     }
 
     /// Slots that are dirty or being destaged, the oldest first.
-    pub(super) fn dirty_by_age(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn dirty_by_age(&self) -> impl Iterator<Item = SlotIndex> + '_ {
         self.age.iter()
     }
 
     /// The slot for cache block `key`.
     #[inline]
-    pub(super) fn lookup(&self, key: u64) -> Option<u32> {
-        self.index.get(key, |slot| self.entries[slot as usize].key)
+    pub(super) fn lookup(&self, key: CacheBlockIndex) -> Option<SlotIndex> {
+        self.index.get(key.0, |slot| self.entries[slot as usize].key.0).map(SlotIndex)
     }
 
     /// Reads a slot. Returns a number that depends on it.
     #[inline]
-    pub(super) fn look_at(&self, slot: u32) -> u32 {
-        self[slot].next_of_stripe
+    pub(super) fn look_at(&self, slot: SlotIndex) -> u32 {
+        self[slot].next_of_stripe.0
     }
 
     /// Where `block` (of `block_size` bytes) of the slot lies.
     #[inline]
-    pub(super) fn buffer(&self, slot: u32, byte: u64) -> BufferRef {
-        BufferRef { space: BufferSpace::Cache, offset: u64::from(slot) * self.block_bytes + byte }
+    pub(super) fn buffer(&self, slot: SlotIndex, byte: u64) -> BufferRef {
+        BufferRef { space: BufferSpace::Cache, offset: u64::from(slot.0) * self.block_bytes + byte }
     }
 
     /// Takes a slot for `key`, evicting the least recently used clean one if none is free. The slot is attached,
     /// empty, and in no list: the caller gives it a state. Where another slot stood for the key it no longer does; the
     /// caller marks that one as detached. `None` when all are dirty or in use.
-    pub(super) fn allocate(&mut self, key: u64) -> Option<u32> {
+    pub(super) fn allocate(&mut self, key: CacheBlockIndex) -> Option<SlotIndex> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.evict()?,
         };
         self.used_count += 1;
-        self.entries[slot as usize] =
-            Slot { key, next_of_stripe: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
+        self.entries[slot.0 as usize] = Slot {
+            key,
+            next_of_stripe: SlotIndex::NONE,
+            first_waiter: NIL,
+            previous: NIL,
+            next: SlotIndex::NONE,
+            ..Slot::default()
+        };
         self.attach(slot);
         Some(slot)
     }
 
     /// Lets the index name the slot for its key.
-    fn attach(&mut self, slot: u32) {
+    fn attach(&mut self, slot: SlotIndex) {
         let Self { index, entries, .. } = self;
-        index.insert(entries[slot as usize].key, slot, |slot| entries[slot as usize].key);
+        index.insert(entries[slot.0 as usize].key.0, slot.0, |slot| entries[slot as usize].key.0);
     }
 
-    fn evict(&mut self) -> Option<u32> {
+    fn evict(&mut self) -> Option<SlotIndex> {
         let mut slot = self.recency.head;
-        while slot != NIL && self[slot].pins > 0 {
+        while slot != SlotIndex::NONE && self[slot].pins > 0 {
             slot = self[slot].next;
         }
-        if slot == NIL {
+        if slot == SlotIndex::NONE {
             return None;
         }
         self.drop_clean(slot);
@@ -252,7 +259,7 @@ impl Slots {
     }
 
     /// Makes a slot dirty; `Free` (just allocated) or `Clean` before, or already `Dirty`.
-    pub(super) fn make_dirty(&mut self, slot: u32, now: Nanos) {
+    pub(super) fn make_dirty(&mut self, slot: SlotIndex, now: Nanos) {
         match self[slot].state {
             SlotState::Dirty => return,
             SlotState::Clean => self.unlink(slot),
@@ -273,27 +280,27 @@ impl Slots {
         self.enter_age_queue(slot);
     }
 
-    fn enter_age_queue(&mut self, slot: u32) {
+    fn enter_age_queue(&mut self, slot: SlotIndex) {
         let Self { age, entries, .. } = self;
-        let place = age.push(slot, |moved, place| entries[moved as usize].previous = place);
-        entries[slot as usize].previous = place;
+        let place = age.push(slot, |moved, place| entries[moved.0 as usize].previous = place);
+        entries[slot.0 as usize].previous = place;
     }
 
     /// Starts the destage of a dirty slot.
-    pub(super) fn start_flush(&mut self, slot: u32) {
+    pub(super) fn start_flush(&mut self, slot: SlotIndex) {
         assert_eq!(self[slot].state, SlotState::Dirty);
         assert_eq!(self[slot].incoming, 0, "a slot with data under way must not be destaged");
         self[slot].state = SlotState::Flushing;
     }
 
     /// Ends the destage: the slot becomes clean, or free if it was detached.
-    pub(super) fn finish_flush(&mut self, slot: u32) {
+    pub(super) fn finish_flush(&mut self, slot: SlotIndex) {
         self.leave_age_queue(slot);
         self[slot].dirty = 0;
         self.settle(slot);
     }
 
-    fn leave_age_queue(&mut self, slot: u32) {
+    fn leave_age_queue(&mut self, slot: SlotIndex) {
         let Slot { state, mirrored, sequence, previous: place, .. } = self[slot];
         assert_eq!(state, SlotState::Flushing);
         self.age.take(place);
@@ -303,13 +310,13 @@ impl Slots {
     }
 
     /// Starts the fill of a slot just allocated.
-    pub(super) fn start_fill(&mut self, slot: u32) {
+    pub(super) fn start_fill(&mut self, slot: SlotIndex) {
         assert_eq!(self[slot].state, SlotState::Free);
         self[slot].state = SlotState::Filling;
     }
 
     /// Ends a fill with the blocks that are now valid; none when it failed.
-    pub(super) fn finish_fill(&mut self, slot: u32, valid: u64) {
+    pub(super) fn finish_fill(&mut self, slot: SlotIndex, valid: u64) {
         assert_eq!(self[slot].state, SlotState::Filling);
         self[slot].valid = valid;
         if valid == 0 {
@@ -319,7 +326,7 @@ impl Slots {
     }
 
     /// Lets a slot that is neither dirty nor being filled rest: in the recency list, or freed if detached.
-    fn settle(&mut self, slot: u32) {
+    fn settle(&mut self, slot: SlotIndex) {
         self[slot].state = SlotState::Clean;
         if !self[slot].detached {
             self.link_last(slot);
@@ -329,16 +336,16 @@ impl Slots {
     }
 
     /// Takes the slot out of the index, because a newer one or none stands for its key.
-    pub(super) fn detach(&mut self, slot: u32) {
+    pub(super) fn detach(&mut self, slot: SlotIndex) {
         if !self[slot].detached {
             let key = self[slot].key;
-            self.index.remove(key, slot);
+            self.index.remove(key.0, slot.0);
             self[slot].detached = true;
         }
     }
 
     /// Forgets a clean slot; it is freed at once, or when its last copy ends.
-    pub(super) fn drop_clean(&mut self, slot: u32) {
+    pub(super) fn drop_clean(&mut self, slot: SlotIndex) {
         assert_eq!(self[slot].state, SlotState::Clean);
         self.unlink(slot);
         self.detach(slot);
@@ -349,12 +356,12 @@ impl Slots {
 
     /// Forgets the blocks of a slot, and of its shadow, that are not newer than the members. What it has taken over from a slot whose
     /// destage is under way is newer until that ends.
-    pub(super) fn forget_clean_blocks(&mut self, slot: u32) {
+    pub(super) fn forget_clean_blocks(&mut self, slot: SlotIndex) {
         let TakeOver { carried, shadow, .. } = self.take_over(slot);
-        if shadow != NIL {
+        if shadow != SlotIndex::NONE {
             let newer = self[shadow].dirty;
             self[shadow].valid &= newer;
-            self.take_overs[slot as usize].stale = carried & !newer;
+            self.take_overs[slot.0 as usize].stale = carried & !newer;
         }
         let Slot { key, valid, dirty, .. } = self[slot];
         if valid & !dirty != 0 {
@@ -366,50 +373,50 @@ impl Slots {
 
     /// What counts of the blocks that an arrival, which `replaces` the slot's shadow, carries from there.
     #[inline]
-    pub(super) fn carries(&self, slot: u32, replaces: bool) -> u64 {
+    pub(super) fn carries(&self, slot: SlotIndex, replaces: bool) -> u64 {
         if replaces { !self.take_over(slot).stale } else { u64::MAX }
     }
 
     /// Notes that `slot` has replaced `shadow`, and that blocks of it, `carried`, are on their way.
-    pub(super) fn begin_take_over(&mut self, slot: u32, carried: u64, shadow: u32) {
-        self.take_overs[slot as usize] = TakeOver { carried, shadow, stale: 0 };
+    pub(super) fn begin_take_over(&mut self, slot: SlotIndex, carried: u64, shadow: SlotIndex) {
+        self.take_overs[slot.0 as usize] = TakeOver { carried, shadow, stale: 0 };
         self.take_over_count += 1;
     }
 
     /// Notes that all that `slot` takes over has arrived.
-    pub(super) fn end_take_over(&mut self, slot: u32) {
-        self.take_overs[slot as usize] = TakeOver::NOTHING;
+    pub(super) fn end_take_over(&mut self, slot: SlotIndex) {
+        self.take_overs[slot.0 as usize] = TakeOver::NOTHING;
         self.take_over_count -= 1;
     }
 
-    fn take_over(&self, slot: u32) -> TakeOver {
+    fn take_over(&self, slot: SlotIndex) -> TakeOver {
         if self.take_over_count == 0 {
             return TakeOver::NOTHING;
         }
-        self.take_overs[slot as usize]
+        self.take_overs[slot.0 as usize]
     }
 
     /// Blocks on their way to the slot from its shadow, a bit each. They may not be written before they arrive: the late
     /// arrival would undo it.
     #[inline]
-    pub(super) fn carried(&self, slot: u32) -> u64 {
+    pub(super) fn carried(&self, slot: SlotIndex) -> u64 {
         self.take_over(slot).carried
     }
 
-    /// The slot that this one replaced, or [`NIL`], until what replaces it has arrived; pinned for as long. What is not
+    /// The slot that this one replaced, if any, until what replaces it has arrived; pinned for as long. What is not
     /// valid here yet is read there, because the members may not have it.
     #[inline]
-    pub(super) fn shadow(&self, slot: u32) -> u32 {
+    pub(super) fn shadow(&self, slot: SlotIndex) -> SlotIndex {
         self.take_over(slot).shadow
     }
 
     /// Notes that a copy out of the slot has begun.
-    pub(super) fn pin(&mut self, slot: u32) {
+    pub(super) fn pin(&mut self, slot: SlotIndex) {
         self[slot].pins += 1;
     }
 
     /// Notes that a copy out of the slot has ended. Returns true when that freed the slot.
-    pub(super) fn unpin(&mut self, slot: u32) -> bool {
+    pub(super) fn unpin(&mut self, slot: SlotIndex) -> bool {
         self[slot].pins -= 1;
         let entry = &self[slot];
         let done = entry.pins == 0 && entry.detached && entry.state == SlotState::Clean;
@@ -420,43 +427,43 @@ impl Slots {
     }
 
     /// Moves a clean slot to the recently used end.
-    pub(super) fn touch(&mut self, slot: u32) {
+    pub(super) fn touch(&mut self, slot: SlotIndex) {
         if self[slot].state == SlotState::Clean && !self[slot].detached {
             self.unlink(slot);
             self.link_last(slot);
         }
     }
 
-    fn release(&mut self, slot: u32) {
+    fn release(&mut self, slot: SlotIndex) {
         self[slot].state = SlotState::Free;
         self.used_count -= 1;
         self.free.push(slot);
     }
 
     /// Puts a clean slot at the recently used end.
-    fn link_last(&mut self, slot: u32) {
+    fn link_last(&mut self, slot: SlotIndex) {
         let tail = core::mem::replace(&mut self.recency.tail, slot);
-        if tail == NIL {
+        if tail == SlotIndex::NONE {
             self.recency.head = slot;
         } else {
             self[tail].next = slot;
         }
         let entry = &mut self[slot];
-        entry.previous = tail;
-        entry.next = NIL;
+        entry.previous = tail.0;
+        entry.next = SlotIndex::NONE;
     }
 
-    fn unlink(&mut self, slot: u32) {
-        let (previous, next) = (self[slot].previous, self[slot].next);
-        if previous == NIL {
+    fn unlink(&mut self, slot: SlotIndex) {
+        let (previous, next) = (SlotIndex(self[slot].previous), self[slot].next);
+        if previous == SlotIndex::NONE {
             self.recency.head = next;
         } else {
             self[previous].next = next;
         }
-        if next == NIL {
+        if next == SlotIndex::NONE {
             self.recency.tail = previous;
         } else {
-            self[next].previous = previous;
+            self[next].previous = previous.0;
         }
     }
 }
@@ -474,17 +481,17 @@ pub(super) fn runs_of_ones(mut bits: u64) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-impl core::ops::Index<u32> for Slots {
+impl core::ops::Index<SlotIndex> for Slots {
     type Output = Slot;
     #[inline]
-    fn index(&self, slot: u32) -> &Slot {
-        &self.entries[slot as usize]
+    fn index(&self, slot: SlotIndex) -> &Slot {
+        &self.entries[slot.0 as usize]
     }
 }
 
-impl core::ops::IndexMut<u32> for Slots {
+impl core::ops::IndexMut<SlotIndex> for Slots {
     #[inline]
-    fn index_mut(&mut self, slot: u32) -> &mut Slot {
-        &mut self.entries[slot as usize]
+    fn index_mut(&mut self, slot: SlotIndex) -> &mut Slot {
+        &mut self.entries[slot.0 as usize]
     }
 }

@@ -6,11 +6,12 @@
 
 use super::slots::{SlotState, runs_of_ones};
 use super::{CacheEngine, Surroundings};
-use crate::api::HostOp;
+use crate::api::{HostOp, HostTag};
 use crate::geometry::CacheBlock;
 use crate::geometry::Geometry;
 use crate::host_front::HostFront;
 use crate::host_front::Request;
+use crate::ids::{LockKey, SlotIndex};
 use crate::memory_task::{Arrival, Move, TaskOwner};
 use crate::outbox::Outbox;
 use crate::request::Rows;
@@ -20,7 +21,7 @@ use raidlab_units::{BlockCount, Lba};
 /// A request that waits for the destage of a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SlotWaiter {
-    pub(super) request: u32,
+    pub(super) request: HostTag,
     pub(super) next: u32,
 }
 
@@ -51,7 +52,7 @@ impl CacheEngine {
     }
 
     /// Lets a part of the request wait until the slot, dirty or being destaged, has been destaged.
-    pub(super) fn wait_for_destage(&mut self, slot: u32, tag: u32, host: &mut HostFront) {
+    pub(super) fn wait_for_destage(&mut self, slot: SlotIndex, tag: HostTag, host: &mut HostFront) {
         host.add_parts(tag, 1);
         let waiter = self.slot_waiters.take();
         let next = core::mem::replace(&mut self.slots[slot].first_waiter, waiter);
@@ -60,7 +61,7 @@ impl CacheEngine {
 
     /// Puts a request in line for places in the cache; `durable` ones end when the members have the data.
     #[inline]
-    pub(crate) fn begin_write(&mut self, tag: u32, durable: bool, host: &mut HostFront) {
+    pub(crate) fn begin_write(&mut self, tag: HostTag, durable: bool, host: &mut HostFront) {
         host.set_durable(tag, durable);
         // Held until the last block has its place.
         host.add_parts(tag, 1);
@@ -70,14 +71,14 @@ impl CacheEngine {
     /// Gives places to the cached writes in line, in order, as far as there are places. Returns the next that leaves the line,
     /// and is held no longer: it has all of its places, or will get no more of them.
     #[inline]
-    pub(crate) fn next_placed(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
+    pub(crate) fn next_placed(&mut self, around: &mut Surroundings<'_>) -> Option<HostTag> {
         let tag = *self.stalled.front()?;
         self.place_blocks(tag, around);
         if around.host.is_placed(tag) || !self.has_room() { self.stalled.pop_front() } else { None }
     }
 
     #[inline]
-    fn place_blocks(&mut self, tag: u32, around: &mut Surroundings<'_>) {
+    fn place_blocks(&mut self, tag: HostTag, around: &mut Surroundings<'_>) {
         let geometry = around.geometry;
         let mut task = None;
         let Request { op, lba, blocks, durable, placed, .. } = around.host.request(tag);
@@ -128,11 +129,11 @@ impl CacheEngine {
         &mut self,
         block: CacheBlock,
         written: u64,
-        tag: u32,
+        tag: HostTag,
         task: &mut Option<u32>,
-        stripe: u64,
+        stripe: LockKey,
         around: &mut Surroundings<'_>,
-    ) -> Option<(u32, bool)> {
+    ) -> Option<(SlotIndex, bool)> {
         let mut replaces = false;
         let old = self.slots.lookup(block.key);
         let slot = match old.map(|slot| (slot, self.slots[slot].state)) {
@@ -165,7 +166,13 @@ impl CacheEngine {
         Some((slot, replaces))
     }
 
-    fn copy_slot(&mut self, (from, to): (u32, u32), blocks: u64, task: u32, around: &mut Surroundings<'_>) {
+    fn copy_slot(
+        &mut self,
+        (from, to): (SlotIndex, SlotIndex),
+        blocks: u64,
+        task: u32,
+        around: &mut Surroundings<'_>,
+    ) {
         let block_bytes = around.geometry.block_bytes();
         for (first, count) in runs_of_ones(blocks) {
             let byte = u64::from(first) * block_bytes;

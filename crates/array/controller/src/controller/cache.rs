@@ -3,14 +3,14 @@
 //! `CacheEngine` owns the slots. It chooses the stripe to destage and knows what a power loss leaves. It returns what it needs of
 //! members and stripes step by step, and the controller carries that out.
 
-use crate::api::{IoClass, MemberError};
+use crate::api::{HostTag, IoClass, MemberError};
 use crate::cache::{
     BatteryState, CacheEngine, CachedRead, DestageStep, PeerState, RestoreError, Surroundings,
 };
 use crate::controller::Controller;
+use crate::ids::OpId;
 use crate::member_io::IoOwner;
 use crate::request::{CopySet, Fragment};
-use crate::table::OpId;
 use raidlab_format::NvramEntry;
 use raidlab_units::{BlockCount, Lba, Nanos};
 
@@ -72,11 +72,11 @@ impl Controller {
     }
 
     /// Reads on behind a host read, if the policy and the host's habits ask for it.
-    pub(super) fn read_ahead(&mut self, tag: u32, lba: Lba, blocks: BlockCount) {
+    pub(super) fn read_ahead(&mut self, tag: HostTag, lba: Lba, blocks: BlockCount) {
         let ahead = self.cache.note_read(&self.geometry, (tag, lba, blocks), &mut self.host);
         let is_needless = self.config.cache.read_ahead_with_queue && self.ios.answer_quickly();
         let Some((lba, blocks)) = ahead.filter(|_| !is_needless) else { return };
-        let mut walk = self.geometry.walk(0, lba, blocks);
+        let mut walk = self.geometry.walk(HostTag::default(), lba, blocks);
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             let mut left = self.geometry.rounded_out(fragment.rows);
             while let Some(rows) = self.cache.next_unknown(&self.geometry, &fragment, &mut left) {

@@ -3,21 +3,21 @@
 //! `HostFront` owns the requests and ends them, `MemberIos` chooses the copy to read, `Metadata` knows what can be stored, and
 //! `Discards` joins the runs of a discard.
 
-use crate::api::{HostError, HostOp, HostRequest, IoClass, MemberError};
+use crate::api::{HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
 use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::host_front::Request;
+use crate::ids::{LockKey, OpId};
 use crate::member_io::{HostIo, IoOwner};
 use crate::request::{CopySet, Fragment, FragmentWalk};
 use crate::stripe_engine::Job;
 use crate::stripe_locks::WaitKind;
-use crate::table::{OpId, VisitId};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 impl Controller {
     pub(super) fn begin_request(&mut self, request: HostRequest) {
-        let tag = request.tag.0;
+        let tag = request.tag;
         let volume_blocks = self.volume_blocks();
         if !self.host.begin(&request, volume_blocks, &mut self.outbox) {
             return;
@@ -33,7 +33,7 @@ impl Controller {
 
     /// Ends one part of a request, and the request with its last part.
     #[inline]
-    pub(super) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
+    pub(super) fn end_part(&mut self, tag: HostTag, result: Result<(), HostError>) {
         let Some(ended) = self.host.end_part(tag, result, &mut self.outbox) else { return };
         if ended.through {
             // Fills that read the old data while the write was under way must not outlive it.
@@ -44,12 +44,12 @@ impl Controller {
         }
     }
 
-    pub(super) fn walk(&self, tag: u32) -> FragmentWalk {
+    pub(super) fn walk(&self, tag: HostTag) -> FragmentWalk {
         let request = self.host.request(tag);
         self.geometry.walk(tag, request.lba, request.blocks)
     }
 
-    fn begin_read(&mut self, tag: u32) {
+    fn begin_read(&mut self, tag: HostTag) {
         let Request { lba, blocks, .. } = self.host.request(tag);
         let mut walk = if self.reads_runs() { self.walk(tag).in_runs() } else { self.walk(tag) };
         let mut copies = None;
@@ -123,7 +123,7 @@ impl Controller {
     }
 
     /// Reads the parts of a fragment, one part of its request, as parts of their own.
-    fn read_in_parts(&mut self, request: u32, parts: impl ExactSizeIterator<Item = Fragment>) {
+    fn read_in_parts(&mut self, request: HostTag, parts: impl ExactSizeIterator<Item = Fragment>) {
         self.host.add_parts(request, parts.len() as u32 - 1);
         parts.for_each(|part| self.read_from_members(part, CopySet::NONE));
     }
@@ -194,7 +194,7 @@ impl Controller {
     }
 
     /// Locks a stripe, and has it resynced first where it must be. Returns false when `fragment` waits for it.
-    pub(super) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
+    pub(super) fn lock_or_wait(&mut self, key: LockKey, kind: WaitKind, fragment: Fragment) -> bool {
         if self.metadata.needs_resync(&self.geometry, key) {
             self.sync_before(key, kind, fragment);
             return false;
@@ -208,7 +208,7 @@ impl Controller {
     }
 
     /// Puts `fragment` in line for a stripe that is to be resynced first, and begins with that if it is free.
-    fn sync_before(&mut self, key: u64, kind: WaitKind, fragment: Fragment) {
+    fn sync_before(&mut self, key: LockKey, kind: WaitKind, fragment: Fragment) {
         let was_free = self.stripe_locks.lock(key);
         self.stripe_locks.wait(key, kind, fragment);
         if was_free {
@@ -218,12 +218,12 @@ impl Controller {
         }
     }
 
-    fn launch_recovery(&mut self, key: u64, fragment: Fragment) {
+    fn launch_recovery(&mut self, key: LockKey, fragment: Fragment) {
         let id = self.new_op(key, fragment.stripe, Job::Recover(fragment), IoClass::Host);
         self.launch_op(id);
     }
 
-    fn begin_write(&mut self, tag: u32, fua: bool) {
+    fn begin_write(&mut self, tag: HostTag, fua: bool) {
         let Request { lba, blocks, .. } = self.host.request(tag);
         let in_pieces = self.writes_back() && self.cache_has_room();
         if let Some(lba) = self.metadata.first_unstorable(&self.geometry, self.walk(tag), in_pieces) {
@@ -243,12 +243,12 @@ impl Controller {
     }
 
     /// Writes what has no place in the cache of a request to the members.
-    pub(super) fn write_through(&mut self, tag: u32) {
+    pub(super) fn write_through(&mut self, tag: HostTag) {
         self.host.begin_through(tag);
         let fua = self.host.is_forced(tag) && self.config.member_cache == MemberCache::On;
         let Request { lba, placed, .. } = self.host.request(tag);
         let mut walk = self.walk(tag).skip(BlockCount(placed), lba);
-        let mut begun: Option<(u64, OpId)> = None;
+        let mut begun: Option<(LockKey, OpId)> = None;
         while let Some(fragment) = walk.next(self.geometry.layout()) {
             self.host.add_parts(tag, 1);
             if self.geometry.parities() == 0 && self.geometry.copies() == 1 && !self.checksums.is_on() {
@@ -275,7 +275,7 @@ impl Controller {
     }
 
     /// Lets a fragment of a write through collect in its stripe, or stand in line for it.
-    fn collect_fragment(&mut self, key: u64, fragment: &Fragment, fua: bool) {
+    fn collect_fragment(&mut self, key: LockKey, fragment: &Fragment, fua: bool) {
         let (coalescing, mut around) = self.coalescing();
         if coalescing.join(key, fragment, fua, &mut around) {
             return;
@@ -287,7 +287,7 @@ impl Controller {
     }
 
     /// Begins an operation with a fragment of a write through, or puts that in line.
-    fn begin_through(&mut self, key: u64, fragment: &Fragment, fua: bool) -> Option<OpId> {
+    fn begin_through(&mut self, key: LockKey, fragment: &Fragment, fua: bool) -> Option<OpId> {
         if !self.lock_or_wait(key, WaitKind::Write, *fragment) {
             return None;
         }
@@ -314,7 +314,7 @@ impl Controller {
     }
 
     /// Ends an operation's hold on its stripe and starts what waits for it.
-    pub(super) fn unlock(&mut self, key: u64) {
+    pub(super) fn unlock(&mut self, key: LockKey) {
         if self.metadata.needs_resync(&self.geometry, key) {
             return self.resync_stripe(key);
         }
@@ -324,7 +324,7 @@ impl Controller {
             match first.kind {
                 WaitKind::Recover => return self.launch_recovery(key, fragment),
                 WaitKind::Write => return self.launch_from_line(key, fragment),
-                WaitKind::Visit => return self.start_visit(VisitId(fragment.request)),
+                WaitKind::Visit(visit) => return self.start_visit(visit),
                 WaitKind::LastRound => return self.read_from_members(fragment, CopySet::LAST_ROUND),
                 // It waited for the stripe to be in sync, and needs no lock.
                 WaitKind::Read => self.read_from_members(fragment, CopySet::NONE),
@@ -337,7 +337,7 @@ impl Controller {
 
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
     /// writes is theirs. A controller that does not coalesce takes only those of the same request.
-    fn launch_from_line(&mut self, key: u64, first: Fragment) {
+    fn launch_from_line(&mut self, key: LockKey, first: Fragment) {
         let op = self.new_op(key, first.stripe, Job::Write, IoClass::Host);
         let mut next = Some(first);
         while let Some(fragment) = next.take() {
@@ -352,7 +352,7 @@ impl Controller {
                 next = Some(waiter.fragment);
             }
         }
-        if !self.coalescing.collects_on(op, &mut self.stripe_locks, &mut self.stripes) {
+        if !self.coalescing.collects_on(op, &mut self.stripe_locks, &self.stripes) {
             self.start_through(op);
         }
     }
@@ -369,7 +369,7 @@ impl Controller {
         self.discards.is_on() && self.geometry.parities() == 0 && !self.checksums.is_on()
     }
 
-    fn begin_discard(&mut self, tag: u32) {
+    fn begin_discard(&mut self, tag: HostTag) {
         let Request { lba, blocks, .. } = self.host.request(tag);
         let is_awaited = self.cache.has_stalled() || self.cache.holds_dirty(&self.geometry, lba, blocks);
         if !self.passes_discards() || is_awaited {
@@ -387,9 +387,9 @@ impl Controller {
 
     // Flushes.
 
-    pub(super) fn begin_flush(&mut self, tag: u32) {
+    pub(super) fn begin_flush(&mut self, tag: HostTag) {
         self.host.add_parts(tag, 1);
-        self.coalescing.end_holds(&mut self.stripes);
+        self.coalescing.end_holds();
         let up_to = self.cache.next_sequence();
         self.host.line_up_flush(tag, up_to);
     }
@@ -423,7 +423,7 @@ impl Controller {
 
     /// Ends one part of a flush. A device that is lost may have taken acknowledged data into its own cache, and nobody can
     /// tell it to keep that.
-    pub(super) fn end_flush_part(&mut self, tag: u32) {
+    pub(super) fn end_flush_part(&mut self, tag: HostTag) {
         if self.lost_device_is_volatile() {
             let lba = self.host.request(tag).lba;
             self.end_part(tag, Err(HostError::ArrayFailed { lba }));

@@ -3,7 +3,7 @@
 //! The part that owns an I/O knows what its end means and where its bytes lie.
 
 use crate::api::{
-    Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Segment,
+    Area, HostTag, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Segment,
 };
 use crate::config::MemberCache;
 use crate::controller::Controller;
@@ -80,7 +80,7 @@ impl Controller {
     }
 
     /// Has a device that holds a range forget it.
-    pub(super) fn member_discard(&mut self, Run { device, lba, rows }: Run, request: u32) {
+    pub(super) fn member_discard(&mut self, Run { device, lba, rows }: Run, request: HostTag) {
         let owner = IoOwner::Host(HostIo::Discard { request });
         self.member_io(device, MemberOp::Discard, lba, rows, IoClass::Host, owner);
     }

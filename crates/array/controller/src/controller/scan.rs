@@ -2,6 +2,7 @@
 
 use crate::api::IoClass;
 use crate::controller::Controller;
+use crate::ids::{LockKey, VisitId};
 use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::request::{Fragment, Rows};
@@ -10,7 +11,6 @@ use crate::scan::{
 };
 use crate::stripe_engine::{Comparison, Job, VisitStep};
 use crate::stripe_locks::WaitKind;
-use crate::table::VisitId;
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -85,20 +85,21 @@ impl Controller {
     /// Starts a visit when its stripe is free.
     fn line_up_visit(&mut self, id: VisitId) {
         let (key, purpose) = (self.scan.stripe_of(id), self.scan.purpose(id));
-        let waiter = Fragment { request: id.0, ..Fragment::default() };
         let is_resync = purpose == Purpose::Resync;
-        if (is_resync && self.stripe_locks.lock(key)) || self.lock_or_wait(key, WaitKind::Visit, waiter) {
+        if (is_resync && self.stripe_locks.lock(key))
+            || self.lock_or_wait(key, WaitKind::Visit(id), Fragment::default())
+        {
             self.start_visit(id);
         }
     }
 
     /// Resyncs a stripe, which is locked, before the host has it.
-    pub(super) fn resync_stripe(&mut self, key: u64) {
+    pub(super) fn resync_stripe(&mut self, key: LockKey) {
         self.resync_rows(key, &[Rows { first: 0, count: self.geometry.strip_rows() }]);
     }
 
     /// The same where only these rows may disagree.
-    pub(super) fn resync_rows(&mut self, key: u64, rows: &[Rows]) {
+    pub(super) fn resync_rows(&mut self, key: LockKey, rows: &[Rows]) {
         let id = self.scan.new_sync_first(key, rows);
         self.start_visit(id);
     }
@@ -150,7 +151,7 @@ impl Controller {
     }
 
     /// How a visit compares the stripe of a lock.
-    fn comparison(&self, visit: VisitId, key: u64) -> Comparison {
+    fn comparison(&self, visit: VisitId, key: LockKey) -> Comparison {
         let purpose = self.scan.purpose(visit);
         Comparison {
             has_checksums: self.checksums.is_on(),

@@ -3,6 +3,7 @@
 use crate::api::{Notice, RecordedWrites};
 use crate::config::{ArrayConfig, MemberCache};
 use crate::controller::Controller;
+use crate::ids::LockKey;
 use crate::member_io::IoOwner;
 use crate::own;
 use crate::start::{Start, StartError, StartStep, Surroundings, check_geometry};
@@ -90,7 +91,7 @@ impl Controller {
     #[inline(never)]
     fn move_start_on(&mut self) {
         loop {
-            let is_held = |stripe: StripeIndex| self.stripe_locks.is_held(stripe.0);
+            let is_held = |stripe: StripeIndex| self.stripe_locks.is_held(LockKey::of_stripe(stripe));
             let is_replaying =
                 self.write_intent.is_replaying() || self.start.resynced_stripe().is_some_and(is_held);
             let Self { start, metadata, cache, .. } = self;

@@ -2,17 +2,17 @@
 //!
 //! `StripeEngine` plans what an operation does at each unit; `WriteCoalescing` decides when a write through is carried out.
 
-use crate::api::{HostError, IoClass, MemberError, Notice, Segment};
+use crate::api::{HostError, HostTag, IoClass, MemberError, Notice, Segment};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::host_front::Request;
+use crate::ids::{LockKey, OpId, VisitId};
 use crate::member_io::{HostIo, IoOwner, OpIo};
 use crate::memory_task::TaskOwner;
 use crate::metadata::{Stretch, SuperblockWaiter};
 use crate::request::{CopySet, Rows};
 use crate::scan::Purpose;
 use crate::stripe_engine::{Finding, Job, Planned, Settled, StripeEngine, Surroundings, VisitStep};
-use crate::table::{OpId, VisitId};
 use crate::write_coalescing::{self, WriteCoalescing};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -34,7 +34,7 @@ impl Controller {
     }
 
     /// Starts an empty operation on a stripe that the caller has locked.
-    pub(super) fn new_op(&mut self, key: u64, stripe: StripeIndex, job: Job, class: IoClass) -> OpId {
+    pub(super) fn new_op(&mut self, key: LockKey, stripe: StripeIndex, job: Job, class: IoClass) -> OpId {
         self.stripes.begin(&self.geometry, (key, stripe), job, class)
     }
 
@@ -61,8 +61,8 @@ impl Controller {
     }
 
     /// Has the operation looked at that collects in a stripe which is now waited for.
-    pub(super) fn look_at_awaited(&mut self, key: u64) {
-        self.coalescing.look_at_awaited(key, &mut self.stripe_locks, &mut self.stripes);
+    pub(super) fn look_at_awaited(&mut self, key: LockKey) {
+        self.coalescing.look_at_awaited(key, &mut self.stripe_locks);
     }
 
     /// Runs an operation whose pieces or target are in place.
@@ -105,7 +105,7 @@ impl Controller {
         let op = self.stripes.op_mut(id);
         op.begin_reads();
         if op.is_write() && op.reads_any() {
-            self.coalescing.begin_preread(op);
+            self.coalescing.begin_preread(id);
         }
         let mut from = 0;
         while let Some((unit, rows, place)) = self.stripes.op(id).next_read(from) {
@@ -195,7 +195,7 @@ impl Controller {
         let op = self.stripes.op(id);
         match op.job() {
             Job::Write => {
-                self.coalescing.end_preread(self.stripes.op_mut(id));
+                self.coalescing.end_preread(id);
                 self.end_computing(id);
                 self.admit(id);
                 self.send_units_if_due();
@@ -478,7 +478,7 @@ impl Controller {
 
     fn finish_op(&mut self, id: OpId, succeeded: bool) {
         self.release_staging(id);
-        self.coalescing.end_preread(self.stripes.op_mut(id));
+        self.coalescing.end_preread(id);
         let op = self.stripes.op(id);
         let (job, key) = (*op.job(), op.key());
         match job {
@@ -498,7 +498,7 @@ impl Controller {
                     self.end_part(request, result);
                 }
                 self.end_destage(id);
-                self.coalescing.end(self.now, self.stripes.op_mut(id), &mut self.stripe_locks);
+                self.coalescing.end(self.now, (id, key), &mut self.stripe_locks);
             }
             Job::Restore(VisitStep { visit, .. })
             | Job::Probe(VisitStep { visit, .. })
@@ -516,7 +516,7 @@ impl Controller {
     }
 
     /// What a write comes to for one of the requests that wanted some of it.
-    pub(super) fn result_for(&self, id: OpId, request: u32) -> Result<(), HostError> {
+    pub(super) fn result_for(&self, id: OpId, request: HostTag) -> Result<(), HostError> {
         let Request { lba, blocks, .. } = self.host.request(request);
         let failed = self.stripes.op(id).failed().first_in(lba, blocks);
         failed.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }))

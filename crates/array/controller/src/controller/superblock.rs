@@ -3,9 +3,10 @@
 //! A change of membership drains the log before the superblock is written: a device that leaves takes records with it, and one
 //! that comes brings older ones.
 
-use crate::api::{HostError, MemberError, Notice};
+use crate::api::{HostError, HostTag, MemberError, Notice};
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::ids::LockKey;
 use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::own;
@@ -141,7 +142,7 @@ impl Controller {
     }
 
     /// Ends one part of a request when all changes up to now are kept.
-    pub(super) fn end_part_when_kept(&mut self, request: u32) {
+    pub(super) fn end_part_when_kept(&mut self, request: HostTag) {
         if self.metadata.is_kept() {
             self.end_part(request, Ok(()));
         } else {
@@ -150,7 +151,7 @@ impl Controller {
     }
 
     /// Notes that redundancy agrees in a stripe.
-    pub(super) fn stripe_synced(&mut self, key: u64) {
+    pub(super) fn stripe_synced(&mut self, key: LockKey) {
         if !self.metadata.mark_in_sync(key) {
             return;
         }
@@ -165,7 +166,7 @@ impl Controller {
     }
 
     /// True while a resync of the stripe is under way, which goes on for a while when a device is lost.
-    pub(super) fn is_being_synced(&mut self, key: u64) -> bool {
+    pub(super) fn is_being_synced(&mut self, key: LockKey) -> bool {
         self.stripe_locks.is_syncing(key)
     }
 }

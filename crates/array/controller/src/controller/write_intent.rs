@@ -7,10 +7,10 @@
 
 use crate::api::{IoClass, MemberError};
 use crate::controller::Controller;
+use crate::ids::{LockKey, OpId};
 use crate::member_io::{BesideIo, IntentIo, IoOwner};
 use crate::metadata::SuperblockWaiter;
 use crate::request::Rows;
-use crate::table::OpId;
 use crate::write_intent::{
     Admission, Bitmap, Compared, Log, Replay, ReplayStep, Surroundings, WriteIntent, WriteLog,
 };
@@ -32,7 +32,7 @@ impl Controller {
             now,
             geometry,
             metadata,
-            ops: stripes.ops_mut(),
+            ops: stripes.ops(),
             own,
             ios,
             tasks,
@@ -74,7 +74,7 @@ impl Controller {
     }
 
     fn write_down(&mut self, id: OpId) {
-        match self.write_intent.admit(id, self.stripes.op_mut(id)) {
+        match self.write_intent.admit(id, self.stripes.op(id).stripe()) {
             Admission::Now => self.start_writes(id),
             Admission::WithImage => self.pump_bitmap(),
             Admission::WithRecord => self.pump_log(),
@@ -92,7 +92,7 @@ impl Controller {
         }
         let stored = stored || !self.metadata.is_frozen();
         let Self { write_intent, stripes, now, metadata, outbox, .. } = self;
-        if write_intent.end_write(stripes.op_mut(id), stored, (*now, metadata, outbox)) {
+        if write_intent.end_write((id, stripes.op(id).stripe()), stored, (*now, metadata, outbox)) {
             self.pump_log();
         }
     }
@@ -412,10 +412,10 @@ impl Controller {
         let replay = self.write_intent.replay();
         if !differs.is_empty() && !replay.is_second() {
             let record = replay.note_resynced();
-            let key = record.stripe.0;
+            let key = LockKey::of_stripe(record.stripe);
             self.end_replay();
             self.start.await_resync(record);
-            self.mark_out_of_sync(key..key + 1);
+            self.mark_out_of_sync(key.0..key.next().0);
             let is_free = self.stripe_locks.lock(key);
             assert!(is_free, "nothing else runs while records are written again");
             return self.resync_rows(key, &differs);
@@ -427,7 +427,7 @@ impl Controller {
         if let Some(stripe) = resynced
             && differs.is_empty()
         {
-            self.stripe_synced(stripe.0);
+            self.stripe_synced(LockKey::of_stripe(stripe));
         }
     }
 
@@ -449,14 +449,14 @@ impl Controller {
         if let Some(log) = self.write_intent.write_log()
             && self.stripes.op(id).is_write()
         {
-            log.begin_computing(self.stripes.op_mut(id));
+            log.begin_computing(id);
         }
     }
 
     /// Takes in that parity of a change is computed.
     pub(super) fn end_computing(&mut self, id: OpId) {
         if let Some(log) = self.write_intent.write_log() {
-            log.end_computing(self.stripes.op_mut(id));
+            log.end_computing(id);
         }
     }
 

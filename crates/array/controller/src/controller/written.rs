@@ -3,10 +3,10 @@
 use crate::api::{IoClass, MemberError, MemberOp};
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::ids::OpId;
 use crate::member_io::IoOwner;
 use crate::metadata::SuperblockWaiter;
 use crate::own;
-use crate::table::OpId;
 use crate::written::Phase;
 use raidlab_format::WRITTEN_PAGE_BYTES;
 use raidlab_units::{MemberIndex, MemberLba};

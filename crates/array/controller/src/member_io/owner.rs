@@ -1,7 +1,8 @@
 //! Who waits for a member I/O, by part.
 
+use crate::api::HostTag;
+use crate::ids::OpId;
 use crate::request::{CopySet, Fragment};
-use crate::table::OpId;
 
 /// The part that waits for a member I/O, and what it has to know at the end of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,9 +40,9 @@ pub(crate) enum HostIo {
     /// A fragment written straight from the host's buffer, where there is no redundancy.
     Write { fragment: Fragment },
     /// A member flush for a host flush.
-    Flush { request: u32 },
+    Flush { request: HostTag },
     /// A run on a member that a host discard covers.
-    Discard { request: u32 },
+    Discard { request: HostTag },
 }
 
 /// A member I/O of a stripe operation.

@@ -16,6 +16,7 @@
 
 use super::Metadata;
 use crate::geometry::Geometry;
+use crate::ids::LockKey;
 use crate::request::Rows;
 use raidlab_units::{BlockCount, MemberLba};
 use std::collections::BTreeSet;
@@ -60,10 +61,10 @@ impl Metadata {
         self.add_up(geometry, keys.iter().copied(), stride, &mut health);
         if parity_in_doubt && self.members.any_incomplete() {
             let looks = self.out_of_sync_count().min(OUT_OF_SYNC_LOOKS_MAX);
-            let mut next = self.out_of_sync.next(0);
+            let mut next = self.out_of_sync.next(LockKey(0));
             let all = std::iter::from_fn(|| {
                 let key = next?;
-                next = self.out_of_sync.next(key + 1);
+                next = self.out_of_sync.next(key.next());
                 Some(key)
             });
             let mut open = Health::default();
@@ -75,7 +76,13 @@ impl Metadata {
         health
     }
 
-    fn add_up(&self, geometry: &Geometry, keys: impl Iterator<Item = u64>, stride: u64, health: &mut Health) {
+    fn add_up(
+        &self,
+        geometry: &Geometry,
+        keys: impl Iterator<Item = LockKey>,
+        stride: u64,
+        health: &mut Health,
+    ) {
         for key in keys {
             let StripeHealth { lost_rows, spare_units } = self.stripe_health(geometry, key);
             health.lost_blocks += BlockCount(lost_rows * stride);
@@ -84,7 +91,7 @@ impl Metadata {
     }
 
     /// The stripes with bad blocks, or each so-manieth of them, and how many each stands for.
-    fn bad_stripes(&self, geometry: &Geometry) -> (BTreeSet<u64>, u64) {
+    fn bad_stripes(&self, geometry: &Geometry) -> (BTreeSet<LockKey>, u64) {
         let rows = u64::from(geometry.strip_rows());
         let strips: u64 = self.bad_blocks.iter().map(|(_, _, blocks, _)| blocks.0.div_ceil(rows) + 1).sum();
         let stride = strips.div_ceil(LOOKS_MAX).max(1);
@@ -102,7 +109,7 @@ impl Metadata {
         (keys, stride)
     }
 
-    fn stripe_health(&self, geometry: &Geometry, key: u64) -> StripeHealth {
+    fn stripe_health(&self, geometry: &Geometry, key: LockKey) -> StripeHealth {
         let mut health = StripeHealth { lost_rows: 0, spare_units: None };
         for rows in self.even_rows(geometry, key) {
             let is_readable = |unit: &u16| {
@@ -129,7 +136,7 @@ impl Metadata {
     }
 
     /// The rows of a stripe, cut wherever bad blocks begin or end.
-    fn even_rows(&self, geometry: &Geometry, key: u64) -> impl Iterator<Item = Rows> + use<> {
+    fn even_rows(&self, geometry: &Geometry, key: LockKey) -> impl Iterator<Item = Rows> + use<> {
         let rows = geometry.strip_rows();
         let mut cuts = BTreeSet::from([0, rows]);
         for place in (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit)) {

@@ -13,6 +13,7 @@
 //!
 //! Invariant: the set takes memory only while something is in it.
 
+use crate::ids::LockKey;
 use core::ops::Range;
 
 /// The set of stripes out of sync, a bit for each stripe lock.
@@ -35,14 +36,14 @@ impl OutOfSync {
     }
 
     #[inline]
-    pub(super) fn contains(&self, key: u64) -> bool {
-        self.count > 0 && self.words[(key / 64) as usize] >> (key % 64) & 1 == 1
+    pub(super) fn contains(&self, key: LockKey) -> bool {
+        self.count > 0 && self.words[(key.0 / 64) as usize] >> (key.0 % 64) & 1 == 1
     }
 
     /// Adds `keys`, of so many `locks` that there are.
-    pub(super) fn mark(&mut self, keys: Range<u64>, locks: u64) {
+    pub(super) fn mark(&mut self, keys: Range<LockKey>, locks: u64) {
         self.words.resize(locks.div_ceil(64) as usize, 0);
-        for key in keys {
+        for key in keys.start.0..keys.end.0 {
             let word = &mut self.words[(key / 64) as usize];
             self.count += u64::from(*word >> (key % 64) & 1 == 0);
             *word |= 1 << (key % 64);
@@ -53,9 +54,9 @@ impl OutOfSync {
     }
 
     /// Takes `key` out of the set.
-    pub(super) fn remove(&mut self, key: u64) {
+    pub(super) fn remove(&mut self, key: LockKey) {
         if self.contains(key) {
-            self.words[(key / 64) as usize] &= !(1 << (key % 64));
+            self.words[(key.0 / 64) as usize] &= !(1 << (key.0 % 64));
             self.count -= 1;
             if self.count == 0 {
                 self.words = Vec::new();
@@ -64,20 +65,20 @@ impl OutOfSync {
     }
 
     /// The first stripe of the set from `key` on.
-    pub(super) fn next(&self, key: u64) -> Option<u64> {
-        let first = (key / 64) as usize;
+    pub(super) fn next(&self, key: LockKey) -> Option<LockKey> {
+        let first = (key.0 / 64) as usize;
         let masked = |index: usize| {
-            let mask = if index == first { u64::MAX << (key % 64) } else { u64::MAX };
+            let mask = if index == first { u64::MAX << (key.0 % 64) } else { u64::MAX };
             self.words[index] & mask
         };
         let index = (first..self.words.len()).find(|&index| masked(index) != 0)?;
-        Some(index as u64 * 64 + u64::from(masked(index).trailing_zeros()))
+        Some(LockKey(index as u64 * 64 + u64::from(masked(index).trailing_zeros())))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::OutOfSync;
+    use super::{LockKey, OutOfSync};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -89,16 +90,16 @@ mod tests {
                 let range = first..(first + count).min(200);
                 if mark {
                     set.extend(range.clone());
-                    out_of_sync.mark(range, 200);
+                    out_of_sync.mark(LockKey(range.start)..LockKey(range.end), 200);
                 } else {
                     set.remove(&first);
-                    out_of_sync.remove(first);
+                    out_of_sync.remove(LockKey(first));
                 }
                 prop_assert_eq!(out_of_sync.count(), set.len() as u64);
                 prop_assert_eq!(out_of_sync.is_empty(), out_of_sync.words.is_empty());
                 for key in 0..200 {
-                    prop_assert_eq!(out_of_sync.contains(key), set.contains(&key));
-                    prop_assert_eq!(out_of_sync.next(key), set.range(key..).next().copied());
+                    prop_assert_eq!(out_of_sync.contains(LockKey(key)), set.contains(&key));
+                    prop_assert_eq!(out_of_sync.next(LockKey(key)), set.range(key..).next().map(|key| LockKey(*key)));
                 }
             }
         }

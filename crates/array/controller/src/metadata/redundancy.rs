@@ -9,6 +9,7 @@
 
 use super::{Metadata, places_of};
 use crate::geometry::Geometry;
+use crate::ids::LockKey;
 use crate::request::{Fragment, FragmentWalk, Rows};
 use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, Lba, StripeIndex};
@@ -17,11 +18,16 @@ impl Metadata {
     /// True if some of `rows` of the unit at `place` are bad blocks of the device that holds it.
     #[inline]
     pub(crate) fn is_bad(&self, place: UnitPlace, rows: Rows) -> bool {
-        self.any_bad()
-            && self.holder(place).is_some_and(|device| {
-                let first = place.start + BlockCount(u64::from(rows.first));
-                self.overlaps_bad(device, first, u64::from(rows.count))
-            })
+        self.any_bad() && self.is_among_bad(place, rows)
+    }
+
+    /// The same where there are bad blocks: seldom, and too much to stand in each place that asks.
+    #[inline(never)]
+    fn is_among_bad(&self, place: UnitPlace, rows: Rows) -> bool {
+        self.holder(place).is_some_and(|device| {
+            let first = place.start + BlockCount(u64::from(rows.first));
+            self.overlaps_bad(device, first, u64::from(rows.count))
+        })
     }
 
     /// True if rows of a stripe can be made up without the units that lack them: those that `is_lacking` names, that nobody holds, or
@@ -29,7 +35,7 @@ impl Metadata {
     pub(crate) fn can_make_up(
         &self,
         geometry: &Geometry,
-        key: u64,
+        key: LockKey,
         rows: Rows,
         is_lacking: impl Fn(u16) -> bool,
     ) -> bool {
@@ -46,7 +52,7 @@ impl Metadata {
 
     /// True if some of `rows` of the unit at `place` are bad, but none is lost: they may be read again. Never where a crash has left
     /// data in doubt, of which everything that can be read is believed.
-    pub(crate) fn may_be_read_again(&self, key: u64, place: UnitPlace, rows: Rows) -> bool {
+    pub(crate) fn may_be_read_again(&self, key: LockKey, place: UnitPlace, rows: Rows) -> bool {
         self.is_bad(place, rows)
             && !self.is_out_of_sync(key)
             && self.holder(place).is_some_and(|device| {
@@ -56,7 +62,7 @@ impl Metadata {
     }
 
     /// True if a unit of the stripe with this lock stands on a device that is lost, so that it must not change.
-    pub(crate) fn touches_lost(&self, geometry: &Geometry, key: u64) -> bool {
+    pub(crate) fn touches_lost(&self, geometry: &Geometry, key: LockKey) -> bool {
         let places = (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit));
         self.any_lost() && self.members.touches_lost(places)
     }
@@ -68,12 +74,12 @@ impl Metadata {
 
     /// True when the stripe is to be resynced before anything else, and can be.
     #[inline]
-    pub(crate) fn needs_resync(&self, geometry: &Geometry, key: u64) -> bool {
+    pub(crate) fn needs_resync(&self, geometry: &Geometry, key: LockKey) -> bool {
         self.is_out_of_sync(key) && self.has_all_data(geometry, key)
     }
 
     /// True when each data strip under the lock stands on some device, and none on one that is lost.
-    pub(crate) fn has_all_data(&self, geometry: &Geometry, key: u64) -> bool {
+    pub(crate) fn has_all_data(&self, geometry: &Geometry, key: LockKey) -> bool {
         let (stripe, first) = geometry.lock_start(key);
         if self.touches_lost(geometry, key) {
             return false;
@@ -96,7 +102,7 @@ impl Metadata {
 
     /// True if a strip whose copies have been made to agree lacks one, or rows of one, that the superblock may still call good.
     /// Where the devices will never know better, a device is lost.
-    pub(crate) fn lacks_copy_unknown(&self, geometry: &Geometry, key: u64) -> bool {
+    pub(crate) fn lacks_copy_unknown(&self, geometry: &Geometry, key: LockKey) -> bool {
         let all = Rows { first: 0, count: geometry.strip_rows() };
         let mut places = (0..geometry.lock_units()).map(|unit| geometry.lock_place(key, unit));
         let is_awaited = !self.is_kept() && !self.is_frozen();
@@ -145,7 +151,7 @@ impl Metadata {
         if geometry.parities() == 0 || self.holds(geometry.unit_place(stripe, strip)) {
             return true;
         }
-        if self.is_out_of_sync(stripe.0) {
+        if self.is_out_of_sync(LockKey::of_stripe(stripe)) {
             return rows.count == geometry.strip_rows() && !in_pieces;
         }
         self.in_each_row(rows, |row| self.can_recover(geometry, stripe, row))
@@ -193,7 +199,7 @@ impl Metadata {
         let data = geometry.data_strips();
         let erased = (0..data).filter(|&unit| !is_readable(unit)).count();
         let usable = (data..geometry.unit_count()).filter(|&unit| is_readable(unit)).count();
-        erased <= usable && !self.is_out_of_sync(stripe.0)
+        erased <= usable && !self.is_out_of_sync(LockKey::of_stripe(stripe))
     }
 
     /// True if `holds` says so of each row; all at once where no block is bad.

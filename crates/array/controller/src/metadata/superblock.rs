@@ -18,7 +18,8 @@
 
 use super::bad_blocks::BadBlocks;
 use super::members::{DeviceState, Members};
-use crate::table::{OpId, VisitId};
+use crate::api::HostTag;
+use crate::ids::{OpId, VisitId};
 use raidlab_format::{ArrayState, BadRange, DeviceRecord};
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub(crate) enum SuperblockWaiter {
     /// An operation that writes without a record, before no older one of its stripe is left.
     Rewrite(OpId),
     /// One part of a host request.
-    Part(u32),
+    Part(HostTag),
     /// A visit that has made copies agree.
     Visit(VisitId),
     /// Regions whose tags are real, before the devices are told.

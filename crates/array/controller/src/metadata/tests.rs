@@ -1,8 +1,9 @@
 //! What the array knows of itself, event by event: devices that go and come, generations of the superblock, bad blocks.
 
 use super::*;
-use crate::api::Action;
+use crate::api::{Action, HostTag};
 use crate::config::{ArrayConfig, CacheConfig, MemberCache, Resilience};
+use crate::ids::{LockKey, OpId};
 use raidlab_format::{MetadataPolicy, STATE_BYTES};
 use raidlab_units::{BlockSize, ByteCount};
 
@@ -114,7 +115,8 @@ fn parity_of_a_device_that_has_left_may_be_found_until_the_devices_know() {
 #[test]
 fn copies_agree_only_when_the_devices_know_what_is_missing_of_one() {
     let mut array = array_of("1");
-    let lacks = |array: &Array| [0, 1].map(|key| array.metadata.lacks_copy_unknown(&array.geometry, key));
+    let lacks =
+        |array: &Array| [0, 1].map(|key| array.metadata.lacks_copy_unknown(&array.geometry, LockKey(key)));
     let Array { geometry, metadata, outbox } = &mut array;
     let extent = (MemberIndex(1), MemberLba(4), 2);
     metadata.rows_written(geometry, extent, Err(MemberError::Medium), outbox);
@@ -165,7 +167,7 @@ fn a_device_that_comes_back_is_a_spare_and_nothing_on_it_is_trusted() {
 #[test]
 fn who_waits_goes_on_when_the_change_is_kept() {
     let mut array = array();
-    let waiter = SuperblockWaiter::Part(7);
+    let waiter = SuperblockWaiter::Part(HostTag(7));
     array.metadata.change();
     array.metadata.wait(waiter);
     assert_eq!(array.metadata.next_waiter(), None);
@@ -179,7 +181,7 @@ fn who_waits_goes_on_when_the_change_is_kept() {
 #[test]
 fn who_waits_for_what_a_lost_device_has_missed_waits_in_vain() {
     let mut array = array();
-    let waiter = SuperblockWaiter::Op(crate::table::OpId(3));
+    let waiter = SuperblockWaiter::Op(OpId(3));
     array.fail(0);
     array.metadata.wait(waiter);
     let mut image = vec![0; STATE_BYTES];

@@ -6,9 +6,9 @@
 
 use super::{BackgroundScan, Visit};
 use crate::geometry::{Geometry, UnitRow};
+use crate::ids::{LockKey, VisitId};
 use crate::metadata::Metadata;
 use crate::request::Rows;
-use crate::table::VisitId;
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ const UNDER_WAY_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadError {
     pub(super) device: MemberIndex,
-    pub(super) key: u64,
+    pub(super) key: LockKey,
     pub(super) unit: u16,
     pub(super) rows: Rows,
 }
@@ -64,7 +64,7 @@ impl ReadRepair {
     }
 
     /// Forgets one that was under way.
-    pub(super) fn end(&mut self, key: u64, device: MemberIndex) {
+    pub(super) fn end(&mut self, key: LockKey, device: MemberIndex) {
         self.under_way.retain(|error| (error.key, error.device) != (key, device));
     }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn error(key: u64, first: u32, count: u32) -> ReadError {
-        ReadError { device: MemberIndex(1), key, unit: 0, rows: Rows { first, count } }
+        ReadError { device: MemberIndex(1), key: LockKey(key), unit: 0, rows: Rows { first, count } }
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         assert!(line.waiting.is_empty(), "it is being repaired");
         line.put_again(error(7, 1, 1));
         assert_eq!(line.begin(), None, "it waits for the one before");
-        line.end(7, MemberIndex(1));
+        line.end(LockKey(7), MemberIndex(1));
         assert_eq!(line.begin(), Some(error(7, 1, 1)));
     }
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::api::Action;
 use crate::config::{CacheConfig, Resilience};
+use crate::ids::{LockKey, VisitId};
 use crate::request::Rows;
-use crate::table::VisitId;
 use raidlab_units::BlockSize;
 
 const STRIP_ROWS: u64 = 16;
@@ -86,8 +86,8 @@ fn what_is_asked_for_where_it_cant_be_is_refused() {
 #[test]
 fn a_resync_after_a_torn_write_leaves_the_other_rows_alone() {
     let mut array = array("5", None);
-    let (key, torn) = (2, [Rows { first: 1, count: 2 }, Rows { first: 4, count: 1 }]);
-    array.metadata.mark_out_of_sync(&array.geometry, key..key + 1);
+    let (key, torn) = (LockKey(2), [Rows { first: 1, count: 2 }, Rows { first: 4, count: 1 }]);
+    array.metadata.mark_out_of_sync(&array.geometry, key..key.next());
     let Array { geometry, metadata, outbox, scan } = &mut array;
     let around = &mut Surroundings { geometry, metadata, outbox };
     let id = scan.new_sync_first(key, &torn);

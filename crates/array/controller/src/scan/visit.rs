@@ -20,10 +20,10 @@
 use super::read_repair::ReadError;
 use super::{BackgroundScan, Surroundings};
 use crate::geometry::Geometry;
+use crate::ids::{LockKey, VisitId};
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::stripe_engine::StripeOp;
-use crate::table::VisitId;
 use raidlab_format::BadReason;
 use raidlab_units::{BlockCount, MemberIndex};
 
@@ -128,7 +128,7 @@ enum Step {
 pub(super) struct Visit {
     purpose: Purpose,
     /// The lock of its stripe.
-    key: u64,
+    key: LockKey,
     /// Number of the scan that it belongs to; 0 if none.
     scan: u32,
     /// The strip of the target that a rebuild restores, counted along the device.
@@ -161,13 +161,13 @@ impl Visit {
     }
 
     /// A visit that tries bad blocks of a unit of `device` once more.
-    pub(super) fn of_recovery((key, unit): (u64, u16), device: MemberIndex, rows: Rows) -> Self {
+    pub(super) fn of_recovery((key, unit): (LockKey, u16), device: MemberIndex, rows: Rows) -> Self {
         let restore = RowWalk::over(rows);
         Self { purpose: Purpose::Recover, key, unit, device, restore, ..Self::default() }
     }
 
     /// A visit of a scan that restores a strip of `device`.
-    pub(super) fn of_rebuild(key: u64, unit: u16, device: MemberIndex) -> Self {
+    pub(super) fn of_rebuild(key: LockKey, unit: u16, device: MemberIndex) -> Self {
         Self { purpose: Purpose::Rebuild, key, unit, device, ..Self::default() }
     }
 
@@ -177,7 +177,7 @@ impl Visit {
     }
 
     /// A visit that compares.
-    pub(super) fn of_comparison(key: u64, purpose: Purpose) -> Self {
+    pub(super) fn of_comparison(key: LockKey, purpose: Purpose) -> Self {
         Self { purpose, key, ..Self::default() }
     }
 
@@ -235,14 +235,14 @@ impl BackgroundScan {
     }
 
     /// A visit that resyncs rows of a stripe before the host has it.
-    pub(crate) fn new_sync_first(&mut self, key: u64, rows: &[Rows]) -> VisitId {
+    pub(crate) fn new_sync_first(&mut self, key: LockKey, rows: &[Rows]) -> VisitId {
         let id = self.keep_visit(Visit::of_comparison(key, Purpose::SyncFirst));
         self.visits[id].compare_later.extend(rows.iter().rev());
         id
     }
 
     /// The lock of the stripe that is visited.
-    pub(crate) fn stripe_of(&self, id: VisitId) -> u64 {
+    pub(crate) fn stripe_of(&self, id: VisitId) -> LockKey {
         self.visits[id].key
     }
 
@@ -582,7 +582,7 @@ impl Visit {
 }
 
 /// The first copy under a lock that some device holds.
-fn first_copy(key: u64, Surroundings { geometry, metadata, .. }: &Surroundings<'_>) -> u16 {
+fn first_copy(key: LockKey, Surroundings { geometry, metadata, .. }: &Surroundings<'_>) -> u16 {
     let is_held = |unit: &u16| metadata.holds(geometry.lock_place(key, *unit));
     (0..geometry.lock_units()).find(is_held).unwrap_or(0)
 }

@@ -5,15 +5,14 @@ use super::plan::{Plan, UnitView};
 use super::units::UnitUse;
 use super::windows::Failed;
 use super::writing::{Piece, Writing};
-use crate::api::{BufferRef, IoClass, MemberError, Segment};
+use crate::api::{BufferRef, HostTag, IoClass, MemberError, Segment};
 use crate::geometry::Geometry;
+use crate::ids::{LockKey, SlotIndex, VisitId};
 use crate::member_io::OpIo;
 use crate::memory_task::push_joined;
 use crate::metadata::Metadata;
 use crate::request::{Fragment, Rows};
-use crate::table::{NIL, VisitId};
-use crate::write_coalescing::Collecting;
-use crate::write_intent::OpIntent;
+use crate::table::NIL;
 use raidlab_raid::UnitPlace;
 use raidlab_units::StripeIndex;
 
@@ -125,7 +124,7 @@ impl Phase {
 /// One operation on one stripe.
 #[derive(Debug, Default)]
 pub(crate) struct StripeOp {
-    pub(super) key: u64,
+    pub(super) key: LockKey,
     pub(super) stripe: StripeIndex,
     pub(super) job: Job,
     class: Option<IoClass>,
@@ -154,7 +153,7 @@ impl StripeOp {
     pub(super) fn begin(
         &mut self,
         geometry: &Geometry,
-        (key, stripe): (u64, StripeIndex),
+        (key, stripe): (LockKey, StripeIndex),
         job: Job,
         class: IoClass,
     ) {
@@ -168,7 +167,7 @@ impl StripeOp {
 
     /// The lock that it holds.
     #[inline]
-    pub(crate) const fn key(&self) -> u64 {
+    pub(crate) const fn key(&self) -> LockKey {
         self.key
     }
 
@@ -248,44 +247,26 @@ impl StripeOp {
 
     /// Host requests to tell, one entry per fragment written through.
     #[inline]
-    pub(crate) fn told(&self) -> &[u32] {
+    pub(crate) fn told(&self) -> &[HostTag] {
         &self.writing.told
     }
 
     /// Cache slots being destaged.
     #[inline]
-    pub(crate) fn slots(&self) -> &[u32] {
+    pub(crate) fn slots(&self) -> &[SlotIndex] {
         &self.writing.slots
-    }
-
-    /// How far it is while it collects.
-    #[inline]
-    pub(crate) const fn collecting(&self) -> &Collecting {
-        &self.writing.collecting
-    }
-
-    /// The same, for write coalescing to keep.
-    #[inline]
-    pub(crate) const fn collecting_mut(&mut self) -> &mut Collecting {
-        &mut self.writing.collecting
-    }
-
-    /// What write intent keeps of it.
-    #[inline]
-    pub(crate) const fn intent_mut(&mut self) -> &mut OpIntent {
-        &mut self.writing.intent
     }
 
     /// One that writes the first row of the first strip of a stripe and its parity, from the first staging place.
     #[cfg(test)]
-    pub(crate) fn write_a_row(&mut self, geometry: &Geometry, stripe: u64, source: BufferRef) {
+    pub(crate) fn write_a_row(&mut self, geometry: &Geometry, stripe: StripeIndex, source: BufferRef) {
         let rows = Rows::between(0, 1);
         (self.key, self.stripe, self.hull, self.plan) =
-            (stripe, StripeIndex(stripe), rows, Plan::ReadModifyWrite);
+            (LockKey::of_stripe(stripe), stripe, rows, Plan::ReadModifyWrite);
         self.writing.pieces = vec![Piece { strip: 0, rows, source }];
         self.units = vec![UnitUse::IDLE; geometry.unit_count()];
         self.units[geometry.data_strips()].staging = 0;
-        geometry.lock_places(stripe, &mut self.places);
+        geometry.lock_places(self.key, &mut self.places);
     }
 
     /// Makes that one write the same row of all strips.

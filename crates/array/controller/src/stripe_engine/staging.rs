@@ -13,7 +13,8 @@
 
 use super::op::StripeOp;
 use crate::geometry::Geometry;
-use crate::table::{NIL, OpId, Slab};
+use crate::ids::OpId;
+use crate::table::{NIL, Slab};
 use std::collections::VecDeque;
 
 const PAGE_BYTES: u64 = 4096;

@@ -15,6 +15,7 @@
 use super::op::StripeOp;
 use super::plan::Plan;
 use crate::geometry::Geometry;
+use crate::ids::LockKey;
 use crate::metadata::Metadata;
 use crate::request::Rows;
 use crate::rules::{ArrayRules, StripeCache};
@@ -26,7 +27,7 @@ type Units = u128;
 /// One stripe.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    key: u64,
+    key: LockKey,
     held: Units,
     older: u32,
     newer: u32,
@@ -64,14 +65,14 @@ impl Directory {
     }
 
     /// What is held of the stripe.
-    fn held(&self, key: u64) -> Units {
-        let list = &self.lists[key as usize % LISTS];
+    fn held(&self, key: LockKey) -> Units {
+        let list = &self.lists[key.0 as usize % LISTS];
         list.find(key).map_or(0, |entry| list.entries[entry].held)
     }
 
     /// Makes a stripe the one of its list that was used last. Returns what is held of it.
-    fn touch(&mut self, key: u64) -> &mut Units {
-        let list = &mut self.lists[key as usize % LISTS];
+    fn touch(&mut self, key: LockKey) -> &mut Units {
+        let list = &mut self.lists[key.0 as usize % LISTS];
         let entry = list.touch(key);
         &mut list.entries[entry].held
     }
@@ -84,8 +85,8 @@ impl List {
         Self { index, entries, newest: NIL, oldest: NIL, capacity: capacity.max(1) }
     }
 
-    fn find(&self, key: u64) -> Option<u32> {
-        self.index.get(key, |entry| self.entries[entry].key)
+    fn find(&self, key: LockKey) -> Option<u32> {
+        self.index.get(key.0, |entry| self.entries[entry].key.0)
     }
 
     fn unlink(&mut self, entry: u32) {
@@ -101,7 +102,7 @@ impl List {
     }
 
     /// Makes a stripe the one that was used last, in the place of another if need be. Returns its entry.
-    fn touch(&mut self, key: u64) -> u32 {
+    fn touch(&mut self, key: LockKey) -> u32 {
         let entry = if let Some(entry) = self.find(key) {
             self.unlink(entry);
             entry
@@ -109,13 +110,13 @@ impl List {
             if self.entries.in_use() == self.capacity {
                 let oldest = self.oldest;
                 self.unlink(oldest);
-                self.index.remove(self.entries[oldest].key, oldest);
+                self.index.remove(self.entries[oldest].key.0, oldest);
                 self.entries.give(oldest);
             }
             let entry = self.entries.take();
             (self.entries[entry].key, self.entries[entry].held) = (key, 0);
             let Self { index, entries, .. } = self;
-            index.insert(key, entry, |entry| entries[entry].key);
+            index.insert(key.0, entry, |entry| entries[entry].key.0);
             entry
         };
         (self.entries[entry].newer, self.entries[entry].older) = (NIL, self.newest);
@@ -134,13 +135,13 @@ const fn bit(unit: usize) -> Units {
 
 impl Directory {
     /// Takes a place for the stripe of an operation that begins.
-    pub(super) fn take_place(&mut self, key: u64) {
+    pub(super) fn take_place(&mut self, key: LockKey) {
         self.touch(key);
     }
 
     /// Forgets the page of a unit.
-    pub(super) fn forget(&mut self, key: u64, unit: u16) {
-        let list = &mut self.lists[key as usize % LISTS];
+    pub(super) fn forget(&mut self, key: LockKey, unit: u16) {
+        let list = &mut self.lists[key.0 as usize % LISTS];
         if let Some(entry) = list.find(key) {
             list.entries[entry].held &= !bit(usize::from(unit));
         }
@@ -215,15 +216,15 @@ mod tests {
         #[test]
         fn the_longest_unused_makes_room(keys in proptest::collection::vec(0u64..12, 0..200), capacity in 1usize..8) {
             let mut stripes = List::new(capacity);
-            let mut list: Vec<u64> = vec![];
-            for key in keys {
+            let mut list = vec![];
+            for key in keys.into_iter().map(LockKey) {
                 list.retain(|held| *held != key);
                 list.push(key);
                 if list.len() > capacity {
                     list.remove(0);
                 }
                 stripes.touch(key);
-                for key in 0..12 {
+                for key in (0..12).map(LockKey) {
                     prop_assert_eq!(stripes.find(key).is_some(), list.contains(&key));
                 }
             }

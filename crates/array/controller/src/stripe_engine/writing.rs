@@ -3,13 +3,12 @@
 use super::op::StripeOp;
 use super::plan::Plan;
 use super::windows::Failed;
-use crate::api::{BufferRef, Segment};
+use crate::api::{BufferRef, HostTag, Segment};
 use crate::geometry::Geometry;
+use crate::ids::SlotIndex;
 use crate::metadata::Metadata;
 use crate::request::{Fragment, Rows};
 use crate::table::NIL;
-use crate::write_coalescing::Collecting;
-use crate::write_intent::OpIntent;
 use raidlab_format::LogRun;
 
 /// A contiguous run of new data within a strip.
@@ -31,22 +30,17 @@ pub(super) struct Writing {
     /// What could not be stored.
     pub(super) failed: Failed,
     /// Host requests to tell, one entry per fragment written through.
-    pub(super) told: Vec<u32>,
+    pub(super) told: Vec<HostTag>,
     /// Cache slots being destaged.
-    pub(super) slots: Vec<u32>,
+    pub(super) slots: Vec<SlotIndex>,
     destage: DestageVolume,
     /// The data strip in whose staging place parity is left as it is without the strip that is written.
     pub(super) partial_parity: Option<u16>,
-    /// How far it is while it collects.
-    pub(super) collecting: Collecting,
-    /// What write intent keeps of it.
-    pub(super) intent: OpIntent,
 }
 
 impl Writing {
     pub(super) fn begin(&mut self) {
-        (self.fua, self.intent, self.partial_parity) = (false, OpIntent::default(), None);
-        self.collecting.begin();
+        (self.fua, self.partial_parity) = (false, None);
         self.failed.clear();
         self.pieces.clear();
         self.rest.clear();
@@ -79,7 +73,7 @@ impl StripeOp {
     }
 
     /// Adds a dirty cache slot and its pieces.
-    pub(crate) fn add_slot(&mut self, slot: u32, fua: bool, pieces: impl Iterator<Item = Piece>) {
+    pub(crate) fn add_slot(&mut self, slot: SlotIndex, fua: bool, pieces: impl Iterator<Item = Piece>) {
         self.writing.slots.push(slot);
         self.writing.pieces.extend(pieces);
         self.writing.fua |= fua;

@@ -13,10 +13,11 @@
 //!
 //! [`ArrayRules::preread_bypass`]: crate::ArrayRules::preread_bypass
 
-use super::{Hold, Surroundings, WriteCoalescing, is_wanted};
-use crate::stripe_engine::{StripeEngine, StripeOp};
+use super::{Collecting, Hold, Surroundings, WriteCoalescing, is_wanted};
+use crate::ids::{LockKey, OpId};
+use crate::per_op::PerOp;
+use crate::stripe_engine::StripeEngine;
 use crate::stripe_locks::{StripeLocks, Through};
-use crate::table::OpId;
 use std::collections::VecDeque;
 
 /// How far an operation is that may be delayed.
@@ -29,13 +30,6 @@ pub(super) struct Delayed {
     turn: u32,
     /// It writes its stripe whole, before which parts of stripes wait.
     writes_whole: bool,
-}
-
-impl Delayed {
-    /// Makes it that of a new operation of the same entry.
-    pub(super) const fn begin(&mut self) {
-        (self.reads, self.waits, self.writes_whole) = (false, false, false);
-    }
 }
 
 /// What waits, and for what.
@@ -97,24 +91,28 @@ impl Prereads {
     }
 
     /// True if an operation need not wait; else it is delayed.
-    pub(super) fn is_due_at_once(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
+    pub(super) fn is_due_at_once(
+        &mut self,
+        id: OpId,
+        state: &mut Collecting,
+        around: &mut Surroundings<'_>,
+    ) -> bool {
         let op = around.stripes.op(id);
-        if op.collecting().hold == Hold::Over
+        if state.hold == Hold::Over
             || op.is_whole(around.geometry)
             || is_wanted(op, around.locks, around.has_stalled)
             || around.stripes.reads_nothing(id, around.geometry)
         {
             return true;
         }
-        let op = &mut around.stripes.op_mut(id).collecting_mut().prereads;
-        if !core::mem::replace(&mut op.waits, true) {
-            self.delayed.push_back((id, op.turn));
+        if !core::mem::replace(&mut state.prereads.waits, true) {
+            self.delayed.push_back((id, state.prereads.turn));
         }
         false
     }
 
     /// The next of those that were delayed, when nobody reads and no whole stripes go before.
-    pub(super) fn next_activated(&mut self, stripes: &StripeEngine) -> Option<OpId> {
+    pub(super) fn next_activated(&mut self, ops: &PerOp<Collecting>) -> Option<OpId> {
         let mut left = self
             .to_activate
             .unwrap_or_else(|| if self.nobody_reads && self.may_activate() { self.delayed.len() } else { 0 });
@@ -122,8 +120,8 @@ impl Prereads {
         while left > 0 && found.is_none() {
             left -= 1;
             let (id, turn) = self.delayed.pop_front().expect("counted");
-            let op = &stripes.op(id).collecting().prereads;
-            found = (op.waits && op.turn == turn).then_some(id);
+            let is_delayed = |op: &Collecting| op.prereads.waits && op.prereads.turn == turn;
+            found = ops.known(id).is_some_and(is_delayed).then_some(id);
         }
         self.to_activate = Some(left);
         found
@@ -142,37 +140,31 @@ impl Prereads {
 
 impl WriteCoalescing {
     /// Lets an operation that was made of what waited in line collect on, where parts of stripes do. Returns false elsewhere.
-    pub(crate) fn collects_on(
-        &mut self,
-        id: OpId,
-        locks: &mut StripeLocks,
-        stripes: &mut StripeEngine,
-    ) -> bool {
+    pub(crate) fn collects_on(&mut self, id: OpId, locks: &mut StripeLocks, stripes: &StripeEngine) -> bool {
         if self.prereads.is_none() {
             return false;
         }
-        let op = stripes.op_mut(id);
+        let op = stripes.op(id);
         locks.set_through(op.key(), Through::Collects(id));
-        op.collecting_mut().hold = if op.is_forced() { Hold::Over } else { Hold::Fresh };
-        self.list(id, stripes);
+        self.begin_hold(id, op.is_forced());
         true
     }
 
     /// Has the operation looked at that collects in a stripe which is now waited for.
     #[inline]
-    pub(crate) fn look_at_awaited(&mut self, key: u64, locks: &mut StripeLocks, stripes: &mut StripeEngine) {
+    pub(crate) fn look_at_awaited(&mut self, key: LockKey, locks: &mut StripeLocks) {
         if self.prereads.is_some()
             && let Through::Collects(id) = locks.through(key)
         {
-            self.list(id, stripes);
+            self.list(id);
         }
     }
 
     /// Takes in that an operation reads what the change of parity needs.
     #[inline]
-    pub(crate) fn begin_preread(&mut self, op: &mut StripeOp) {
+    pub(crate) fn begin_preread(&mut self, id: OpId) {
         if let Some(prereads) = &mut self.prereads
-            && !core::mem::replace(&mut op.collecting_mut().prereads.reads, true)
+            && !core::mem::replace(&mut self.ops.of(id).prereads.reads, true)
         {
             prereads.reading += 1;
         }
@@ -180,9 +172,9 @@ impl WriteCoalescing {
 
     /// Takes in that an operation has read and computed, or has ended.
     #[inline]
-    pub(crate) fn end_preread(&mut self, op: &mut StripeOp) {
+    pub(crate) fn end_preread(&mut self, id: OpId) {
         if let Some(prereads) = &mut self.prereads {
-            prereads.reading -= u32::from(core::mem::take(&mut op.collecting_mut().prereads.reads));
+            prereads.reading -= u32::from(core::mem::take(&mut self.ops.of(id).prereads.reads));
         }
     }
 }

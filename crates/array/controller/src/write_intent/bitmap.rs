@@ -15,12 +15,13 @@
 use super::Surroundings;
 use crate::api::{MemberOp, TimerId};
 use crate::config::{ArrayConfig, MemberCache};
+use crate::ids::OpId;
 use crate::member_io::{BesideIo, IntentIo, IoOwner, MemberIos};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
 use crate::own;
+use crate::per_op::PerOp;
 use crate::rules::BitmapPlace;
-use crate::table::OpId;
 use core::ops::Range;
 use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos, StripeIndex};
@@ -94,6 +95,8 @@ pub(crate) struct Bitmap {
     held: RegionMap,
     /// Operations under way in each region.
     in_flight: Vec<u16>,
+    /// Whether an operation is one of these.
+    counted: PerOp<bool>,
     /// The devices need another image than the one that was sent last.
     changed: bool,
     /// A device came that has no image yet; the one under way may be older than it.
@@ -129,6 +132,7 @@ impl Bitmap {
             touched: clear.clone(),
             held: marked.clone(),
             in_flight: vec![0; usize::from(clear.regions())],
+            counted: PerOp::new(),
             changed: marked.marked_count() > 0,
             newcomer: Newcomer::None,
             sequence: next_sequence,
@@ -174,6 +178,8 @@ impl Bitmap {
             // The next image may be about to clear it: one is under way, and it has not been made.
             self.changed |= self.wanted.mark(region);
             self.in_flight[usize::from(region.0)] += 1;
+            let was_counted = core::mem::replace(self.counted.of(op), true);
+            debug_assert!(!was_counted, "{op:?} writes in one region at a time");
             return true;
         }
         self.changed |= self.wanted.mark(region);
@@ -181,8 +187,11 @@ impl Bitmap {
         false
     }
 
-    /// Takes in the end of a write that was admitted.
-    pub(super) fn end_write(&mut self, stripe: StripeIndex, now: Nanos, outbox: &mut Outbox) {
+    /// Takes in the end of the writes of an operation, if they were admitted.
+    pub(super) fn end_write(&mut self, (op, stripe): (OpId, StripeIndex), now: Nanos, outbox: &mut Outbox) {
+        if !self.counted.known_mut(op).is_some_and(core::mem::take) {
+            return;
+        }
         let region = self.wanted.region_of(stripe);
         self.in_flight[usize::from(region.0)] -= 1;
         self.touched.mark(region);

@@ -35,12 +35,14 @@ use super::{Admission, Surroundings};
 use crate::api::{BufferRef, BufferSpace, Segment};
 use crate::config::{ArrayConfig, MemberCache};
 use crate::geometry::Geometry;
+use crate::ids::OpId;
 use crate::member_io::{IntentIo, IoOwner};
 use crate::memory_task::{Move, TaskOwner};
 use crate::metadata::Metadata;
 use crate::own::OwnMemory;
+use crate::per_op::PerOp;
 use crate::stripe_engine::StripeOp;
-use crate::table::{OpId, Slab};
+use crate::table::Slab;
 use batch::Unsent;
 use raidlab_format::{LogHeader, LogPlace, LogRun, NVRAM_RING_AT, RecordHolds, header_len};
 use raidlab_units::{BlockSize, MemberLba, StripeIndex};
@@ -77,6 +79,8 @@ pub(crate) struct Log {
     next_tail: u64,
     /// Operations in line for room.
     waiting: VecDeque<OpId>,
+    /// The record of each operation under way that has one.
+    record_of: PerOp<Option<u64>>,
     /// Records in line for the members.
     unsent: Unsent,
     /// No record may be begun.
@@ -120,6 +124,7 @@ impl Log {
             ring: Ring::new(rules.blocks, next_sequence),
             next_tail: next_sequence,
             waiting: VecDeque::new(),
+            record_of: PerOp::new(),
             unsent: Unsent::new(),
             draining: false,
             applied: 0,
@@ -287,7 +292,7 @@ impl Log {
     /// Begins a record for an operation. Returns false if there is no room.
     fn begin_record(&mut self, id: OpId, holds: RecordHolds, around: &mut Surroundings<'_>) -> bool {
         let Surroundings { geometry, ops, own, tasks, outbox, .. } = around;
-        let op = &mut ops[id];
+        let op = &ops[id];
         let rows = op.list_runs(geometry, &mut self.runs);
         let header_bytes = header_len(self.runs.len() as u16, holds.checksums(rows), self.rules.block_size);
         let header_blocks = header_bytes / geometry.block_bytes();
@@ -313,7 +318,8 @@ impl Log {
             found_by: FoundBy::Any,
         };
         let sequence = self.ring.begin(record);
-        op.intent_mut().record = Some(sequence);
+        let before = self.record_of.of(id).replace(sequence);
+        debug_assert!(before.is_none(), "{id:?} has one record at a time");
         let task = tasks.new_digest(TaskOwner::Record { sequence });
         if holds == RecordHolds::PartialParity {
             tasks.add_rows(task, op.partial_parity_segment(geometry));
@@ -408,18 +414,20 @@ impl Log {
         }
     }
 
-    /// Takes in that the operation of a record has written in place.
-    pub(super) fn end_write(&mut self, sequence: u64, stored: bool, metadata: &Metadata) {
+    /// Takes in that an operation has written in place. Returns false if it has no record.
+    pub(super) fn end_write(&mut self, id: OpId, stored: bool, metadata: &Metadata) -> bool {
+        let Some(sequence) = self.record_of.known_mut(id).and_then(Option::take) else { return false };
         let volatile = self.rules.member_cache == MemberCache::On;
         let record = self.ring.record_mut(sequence);
         if !stored {
             // It may be needed by a start with the devices that are lost now. Whoever waits for its room waits in vain.
             record.op = OpId::NONE;
-            return;
+            return true;
         }
         record.phase = if volatile { Phase::Applied(self.applied) } else { Phase::Retired };
         self.applied += u64::from(volatile);
         self.retire(metadata);
+        true
     }
 
     /// The tail that a record names that is made now.

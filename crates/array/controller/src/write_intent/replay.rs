@@ -39,6 +39,7 @@ use super::log::next_device;
 use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
 use crate::config::ArrayConfig;
 use crate::geometry::Geometry;
+use crate::ids::LockKey;
 use crate::member_io::{IntentIo, IoOwner};
 use crate::memory_task::TaskOwner;
 use crate::metadata::Metadata;
@@ -365,7 +366,9 @@ impl Replay {
 
     /// Reads what is to be compared, unless the stripe is out of sync anyway.
     fn begin_comparison(&mut self, around: &Surroundings<'_>) -> ReplayStep {
-        if around.metadata.is_out_of_sync(self.current().record.stripe.0) && !self.is_second() {
+        if around.metadata.is_out_of_sync(LockKey::of_stripe(self.current().record.stripe))
+            && !self.is_second()
+        {
             return ReplayStep::Compared(Compared::default());
         }
         let runs = 0..self.current().record.runs.len() as u16;

@@ -3,9 +3,9 @@
 use super::*;
 use crate::api::{Action, MemberError, MemberOp, MemoryKind};
 use crate::config::{CacheConfig, MemberCache, Resilience};
+use crate::ids::OpId;
 use crate::request::Rows;
 use crate::rules::{ArrayRules, WriteLogPlace};
-use crate::table::OpId;
 use raidlab_format::{
     ArrayUuid, LogHeader, LogRecord, LogRun, LogSource, PayloadPlace, RecordHolds, STATE_BYTES,
 };
@@ -71,17 +71,17 @@ impl Array {
     /// An operation that writes a row of the first strip of a stripe, and its parity.
     fn op(&mut self, stripe: u64) -> OpId {
         let id = self.ops.take();
-        self.ops[id].write_a_row(&self.geometry, stripe, own_buffer(0));
+        self.ops[id].write_a_row(&self.geometry, StripeIndex(stripe), own_buffer(0));
         id
     }
 
     fn admit(&mut self, id: OpId) -> Admission {
-        self.intent.admit(id, &mut self.ops[id])
+        self.intent.admit(id, self.ops[id].stripe())
     }
 
     fn end_write(&mut self, id: OpId) -> bool {
         let Self { intent, ops, metadata, outbox, .. } = self;
-        intent.end_write(&mut ops[id], true, (Nanos(1_000), metadata, outbox))
+        intent.end_write((id, ops[id].stripe()), true, (Nanos(1_000), metadata, outbox))
     }
 
     fn send_image(&mut self) -> bool {

@@ -22,12 +22,14 @@ use super::Surroundings;
 use crate::api::MemberOp;
 use crate::config::{ArrayConfig, MemberCache, PARTIAL_LOG_BYTES};
 use crate::geometry::Geometry;
+use crate::ids::OpId;
 use crate::member_io::{BesideIo, IoOwner, MemberIos};
 use crate::metadata::Metadata;
 use crate::outbox::Outbox;
+use crate::per_op::PerOp;
 use crate::rules::WriteLogPlace;
 use crate::stripe_engine::StripeOp;
-use crate::table::{OpId, Slab};
+use crate::table::Slab;
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -101,6 +103,15 @@ struct Line {
     next: u64,
 }
 
+/// How far an operation's change of its stripe is.
+#[derive(Debug, Default)]
+struct Change {
+    /// It counts among those being computed.
+    is_computed: bool,
+    /// The unit that has it, until it is on the members.
+    unit: Option<u32>,
+}
+
 /// All logs of an array.
 #[derive(Debug)]
 pub(crate) struct WriteLog {
@@ -112,6 +123,8 @@ pub(crate) struct WriteLog {
     beside: MemberIndex,
     lines: Vec<Line>,
     units: Slab<Unit>,
+    /// What is known of each operation.
+    changes: PerOp<Change>,
     /// Changes of stripes that are being computed, and will come here.
     computing: u32,
     /// Stripes taken in since units were sent.
@@ -137,6 +150,7 @@ impl WriteLog {
             beside: config.device_beside(),
             lines: (0..logs).map(|_| Line::default()).collect(),
             units: Slab::new(),
+            changes: PerOp::new(),
             computing: 0,
             batch: 0,
             flushing: 0,
@@ -175,14 +189,14 @@ impl WriteLog {
     }
 
     /// Takes in that parity of a change is being computed.
-    pub(crate) const fn begin_computing(&mut self, op: &mut StripeOp) {
+    pub(crate) fn begin_computing(&mut self, id: OpId) {
         self.computing += 1;
-        op.intent_mut().is_computed = true;
+        self.changes.of(id).is_computed = true;
     }
 
     /// Takes in that parity is computed, if it is that of a change which counts.
-    pub(crate) fn end_computing(&mut self, op: &mut StripeOp) {
-        self.computing -= u32::from(core::mem::take(&mut op.intent_mut().is_computed));
+    pub(crate) fn end_computing(&mut self, id: OpId) {
+        self.computing -= u32::from(core::mem::take(&mut self.changes.of(id).is_computed));
     }
 
     /// True if units should be sent: a thread has nothing more to handle, or has handled a batch.
@@ -195,17 +209,17 @@ impl WriteLog {
     /// Source: `ppl_write_stripe`, `r5l_write_stripe`: both leave out what writes no parity.
     pub(crate) fn takes_in(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
         let Surroundings { geometry, metadata, ops, .. } = around;
-        let op = &mut ops[id];
+        let op = &ops[id];
         let parity_place = op.places()[geometry.data_strips()];
         let writes_parity = op.computes_parity() && metadata.holds(parity_place);
-        if op.intent_mut().unit.is_some() || !writes_parity {
+        if self.changes.of(id).unit.is_some() || !writes_parity {
             return false;
         }
         let unit = match self.place {
             WriteLogPlace::PartialParity => self.take_partial_parity(op, parity_place.member, geometry),
             WriteLogPlace::Journal => self.take_stripe(op, geometry),
         };
-        op.intent_mut().unit = Some(unit);
+        self.changes.of(id).unit = Some(unit);
         self.units[unit].stripes.push(id);
         self.units[unit].pending += 1;
         self.batch += 1;
@@ -353,7 +367,7 @@ impl WriteLog {
     ///
     /// Source: `ppl_stripe_write_finished`, `r5l_stripe_write_finished`.
     pub(crate) fn change_written(&mut self, id: OpId, around: &mut Surroundings<'_>) -> bool {
-        let unit = around.ops[id].intent_mut().unit.take();
+        let unit = self.changes.of(id).unit.take();
         unit.is_some_and(|unit| self.end_of_stripe(unit, around))
     }
 

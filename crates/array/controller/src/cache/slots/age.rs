@@ -9,14 +9,14 @@
 //! Invariant: the first cell is no hole. When the ring is full the holes are pressed out; it has room for [`ROOM`] times the
 //! slots there are, so that this is seldom, and costs little for each slot that came meanwhile.
 
-use crate::table::NIL;
+use crate::ids::SlotIndex;
 
 /// Cells for each slot.
 const ROOM: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct AgeQueue {
-    cells: Vec<u32>,
+    cells: Vec<SlotIndex>,
     first: u32,
     next: u32,
 }
@@ -25,7 +25,7 @@ impl AgeQueue {
     pub(super) fn new(slot_count: usize) -> Self {
         let length = (ROOM * slot_count).next_power_of_two();
         assert!(length.trailing_zeros() < 32, "a number of 32 bits tells the places apart");
-        Self { cells: vec![NIL; length], first: 0, next: 0 }
+        Self { cells: vec![SlotIndex::NONE; length], first: 0, next: 0 }
     }
 
     #[inline]
@@ -35,7 +35,7 @@ impl AgeQueue {
 
     /// Puts a slot at the end. Returns its place; `moved` is told of slots whose place has changed.
     #[inline]
-    pub(super) fn push(&mut self, slot: u32, moved: impl FnMut(u32, u32)) -> u32 {
+    pub(super) fn push(&mut self, slot: SlotIndex, moved: impl FnMut(SlotIndex, u32)) -> u32 {
         if self.next.wrapping_sub(self.first) as usize == self.cells.len() {
             self.press_out_holes(moved);
         }
@@ -46,12 +46,12 @@ impl AgeQueue {
         place
     }
 
-    fn press_out_holes(&mut self, mut moved: impl FnMut(u32, u32)) {
+    fn press_out_holes(&mut self, mut moved: impl FnMut(SlotIndex, u32)) {
         let mut to = self.first;
         for from in 0..self.cells.len() as u32 {
             let from = self.cell(self.first.wrapping_add(from));
-            let slot = core::mem::replace(&mut self.cells[from], NIL);
-            if slot != NIL {
+            let slot = core::mem::replace(&mut self.cells[from], SlotIndex::NONE);
+            if slot != SlotIndex::NONE {
                 let cell = self.cell(to);
                 self.cells[cell] = slot;
                 moved(slot, to);
@@ -66,24 +66,24 @@ impl AgeQueue {
     #[inline]
     pub(super) fn take(&mut self, place: u32) {
         let cell = self.cell(place);
-        debug_assert!(self.cells[cell] != NIL, "nothing is at place {place}");
-        self.cells[cell] = NIL;
-        while self.first != self.next && self.cells[self.cell(self.first)] == NIL {
+        debug_assert!(self.cells[cell] != SlotIndex::NONE, "nothing is at place {place}");
+        self.cells[cell] = SlotIndex::NONE;
+        while self.first != self.next && self.cells[self.cell(self.first)] == SlotIndex::NONE {
             self.first = self.first.wrapping_add(1);
         }
     }
 
     /// The slot that has been in it longest.
     #[inline]
-    pub(super) fn oldest(&self) -> Option<u32> {
+    pub(super) fn oldest(&self) -> Option<SlotIndex> {
         (self.first != self.next).then(|| self.cells[self.cell(self.first)])
     }
 
     /// All slots, the oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = SlotIndex> + '_ {
         let places = 0..self.next.wrapping_sub(self.first);
         let slots = places.map(|place| self.cells[self.cell(self.first.wrapping_add(place))]);
-        slots.filter(|slot| *slot != NIL)
+        slots.filter(|slot| *slot != SlotIndex::NONE)
     }
 }
 
@@ -103,15 +103,15 @@ mod tests {
             let mut queue = AgeQueue::new(SLOTS as usize);
             (queue.first, queue.next) = (start, start);
             let mut places = [None; SLOTS as usize];
-            let mut list: Vec<u32> = Vec::new();
+            let mut list: Vec<SlotIndex> = Vec::new();
             for (leaves, pick) in history {
                 if leaves && !list.is_empty() {
                     let slot = list.remove(usize::from(pick) % list.len());
-                    queue.take(places[slot as usize].take().expect("it is in the list"));
-                } else if let Some(slot) = (0..SLOTS).find(|slot| !list.contains(slot)) {
+                    queue.take(places[slot.0 as usize].take().expect("it is in the list"));
+                } else if let Some(slot) = (0..SLOTS).map(SlotIndex).find(|slot| !list.contains(slot)) {
                     list.push(slot);
-                    let place = queue.push(slot, |slot, place| places[slot as usize] = Some(place));
-                    places[slot as usize] = Some(place);
+                    let place = queue.push(slot, |slot, place| places[slot.0 as usize] = Some(place));
+                    places[slot.0 as usize] = Some(place);
                 }
                 prop_assert_eq!(queue.oldest(), list.first().copied());
                 prop_assert_eq!(queue.iter().collect::<Vec<_>>(), list.clone());

@@ -2,12 +2,13 @@
 //! which of them the second controller has, too.
 
 use super::{Slot, SlotState, Slots};
+use crate::ids::{CacheBlockIndex, SlotIndex};
 use crate::table::NIL;
 
 impl Slots {
     /// Takes a free slot of a new controller for what it held: blocks `dirty` of cache block `key`. Slots come in order
     /// of their sequence, and are detached where a newer one stands for their key.
-    pub(in crate::cache) fn restore(&mut self, slot: u32, restored: Restored) {
+    pub(in crate::cache) fn restore(&mut self, slot: SlotIndex, restored: Restored) {
         assert_eq!(self[slot].state, SlotState::Free, "a slot is restored once");
         let Restored { key, dirty, sequence, detached } = restored;
         assert!(sequence >= self.next_sequence, "slots are restored in order of their sequence");
@@ -25,7 +26,7 @@ impl Slots {
             detached,
             promised: true,
             sequence,
-            next_of_stripe: NIL,
+            next_of_stripe: SlotIndex::NONE,
             first_waiter: NIL,
             ..Slot::default()
         };
@@ -38,7 +39,7 @@ impl Slots {
     /// Takes the restored slots out of the free ones.
     pub(in crate::cache) fn end_restore(&mut self) {
         let Self { free, entries, .. } = self;
-        free.retain(|slot| entries[*slot as usize].state == SlotState::Free);
+        free.retain(|slot| entries[slot.0 as usize].state == SlotState::Free);
     }
 
     /// Restored slots that are not on the members yet.
@@ -47,7 +48,7 @@ impl Slots {
     }
 
     /// Ends the destage of a detached slot in vain, but leaves it as it is.
-    pub(in crate::cache) fn preserve(&mut self, slot: u32) {
+    pub(in crate::cache) fn preserve(&mut self, slot: SlotIndex) {
         assert!(self[slot].detached, "what is preserved is not read");
         self.leave_age_queue(slot);
         self[slot].state = SlotState::Preserved;
@@ -69,7 +70,7 @@ impl Slots {
         }
         let Self { age, entries, .. } = self;
         for slot in age.iter() {
-            entries[slot as usize].mirrored = false;
+            entries[slot.0 as usize].mirrored = false;
         }
         self.unmirrored_count = self.dirty_count + self.preserved_count;
     }
@@ -83,7 +84,7 @@ impl Slots {
 /// What a slot held.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cache) struct Restored {
-    pub(in crate::cache) key: u64,
+    pub(in crate::cache) key: CacheBlockIndex,
     pub(in crate::cache) dirty: u64,
     pub(in crate::cache) sequence: u64,
     pub(in crate::cache) detached: bool,

@@ -13,8 +13,8 @@
 //!
 //! Left out: what records hold and where they go, which is the log's.
 
+use crate::ids::OpId;
 use crate::request::Rows;
-use crate::table::OpId;
 use core::ops::Range;
 use raidlab_format::RecordHolds;
 use raidlab_units::{MemberIndex, StripeIndex};

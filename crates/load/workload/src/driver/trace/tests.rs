@@ -9,6 +9,7 @@ use crate::spec::AccessSpec;
 use proptest::prelude::*;
 use raidlab_trace::{Summary, TraceSummary};
 use raidlab_units::{ByteCount, Nanos};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A trace in memory, which comes in batches and now and then lets its reader wait.
@@ -207,15 +208,22 @@ proptest! {
             prop_assert_eq!(io.offset_bytes / 4096, expected);
         }
     }
+}
 
-    #[test]
-    fn nonsense_is_refused_and_never_panics(
-        rows in proptest::collection::vec((any::<u64>(), any::<u16>(), 0usize..4, any::<u64>(), any::<u64>()), 0..20),
-        summed in 0usize..20,
+#[test]
+fn nonsense_is_refused_and_never_panics() {
+    let (refused, replayed) = (Cell::new(0), Cell::new(0));
+    let rows = |offsets: u64, lengths: u64| {
+        let row = (any::<u64>(), any::<u16>(), 0usize..4, 0..offsets, 0..lengths);
+        proptest::collection::vec(row, 0..20)
+    };
+    proptest!(|(
+        rows in prop_oneof![rows(u64::MAX, u64::MAX), rows(1 << 36, 1 << 24)],
+        summed in prop_oneof![0usize..20, Just(20)],
         region in 1u64..1 << 40,
         whole_blocks in any::<bool>(),
         fit in prop::sample::select(vec![Fit::Refuse, Fit::Wrap, Fit::Scale, Fit::Clip]),
-    ) {
+    )| {
         let records: Vec<_> = rows.iter().map(|&(time, device, kind, offset, length)| {
             record(time, device % 4, TraceKind::ALL[kind], offset, length.min(u64::MAX - offset))
         }).collect();
@@ -226,9 +234,14 @@ proptest! {
         if let Ok(mut driver) = Driver::new(&spec(replay), &DriverConfig { region: ByteCount(region), ..whole(2) }) {
             for io in drive(&mut driver, 0, QUICK) {
                 prop_assert!(io.offset_bytes + u64::from(io.bytes) <= region);
+                replayed.set(replayed.get() + 1);
             }
+        } else {
+            refused.set(refused.get() + 1);
         }
-    }
+    });
+    assert!(refused.get() >= 30, "{} were refused", refused.get());
+    assert!(replayed.get() >= 30, "{} requests were replayed", replayed.get());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Random lives of records against what the head of the ring promises.
 
 use super::*;
+use crate::ids::OpId;
 
 const BLOCKS: u64 = 24;
 const FIRST: u64 = 100;
