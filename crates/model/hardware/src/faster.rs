@@ -10,6 +10,7 @@ use crate::controller::{CommandCost, ControllerModel, MemoryCost, ParityWorker};
 use crate::drive::{DriveKind, DriveModel};
 use crate::hdd::{MechanicsModel, SeekAnchors};
 use crate::link::LinkModel;
+use crate::ssd::CapModel;
 use raidlab_units::{BytesPerSec, NanoSpan, Nanos};
 
 /// How much faster, in percent; below zero it is slower, down to almost -100.
@@ -270,13 +271,7 @@ impl DriveModel {
             }
             (DrivePart::Caps, DriveKind::Flash(flash)) => {
                 let of_heat = flash.heat.as_mut().map(|heat| &mut heat.caps);
-                for caps in of_heat.into_iter().chain([&mut flash.caps]) {
-                    let counts =
-                        [&mut caps.read_iops, &mut caps.write_iops, &mut caps.iops, &mut caps.burst_iops];
-                    counts.into_iter().flatten().for_each(|iops| *iops *= by.factor());
-                    let rates = [&mut caps.read_rate, &mut caps.write_rate, &mut caps.rate];
-                    rates.into_iter().flatten().for_each(|rate| *rate = by.rate(*rate));
-                }
+                of_heat.into_iter().chain([&mut flash.caps]).for_each(|caps| raise(caps, by));
             }
             (DrivePart::SpareRoom, DriveKind::Flash(flash)) => {
                 flash.translation.spare_pct *= by.factor();
@@ -285,6 +280,13 @@ impl DriveModel {
         }
         Some(model)
     }
+}
+
+fn raise(caps: &mut CapModel, by: FasterPct) {
+    let counts = [&mut caps.read_iops, &mut caps.write_iops, &mut caps.iops, &mut caps.burst_iops];
+    counts.into_iter().flatten().for_each(|iops| *iops *= by.factor());
+    let rates = [&mut caps.read_rate, &mut caps.write_rate, &mut caps.rate];
+    rates.into_iter().flatten().for_each(|rate| *rate = by.rate(*rate));
 }
 
 fn faster_mechanics(mechanics: &mut MechanicsModel, part: DrivePart, by: FasterPct) {
@@ -335,7 +337,8 @@ mod tests {
     use crate::{Catalog, Drive, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount};
 
     const TENTH: FasterPct = FasterPct(10.0);
-    const COUNT: u32 = 600;
+    /// So many that no single program decides when the last of them ends.
+    const COUNT: u32 = 6_000;
 
     /// When the last of some reads and writes all over the drive is done.
     fn last_end(model: &DriveModel) -> u64 {

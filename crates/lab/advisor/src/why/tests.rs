@@ -52,6 +52,23 @@ fn one_by_one() -> Facts {
     }
 }
 
+/// Reads of 128 KiB, of which the device sees eight for one; the kernel does not say that they are in sequence.
+#[test]
+fn reads_that_are_cut_at_the_pieces_of_a_file_are_in_sequence() {
+    let cut = |mean_read_bytes| Facts {
+        extent_bytes_mean: Some(16_384.0),
+        mean_read_bytes: Some(mean_read_bytes),
+        random_pct: None,
+        read_ahead_bytes: Some(131_072),
+        busy_pct: 94.0,
+        in_flight_mean: 5.0,
+        ..healthy()
+    };
+    let first = |facts| why(&facts).first().map(|it| it.cause);
+    assert_eq!(first(cut(16_384.0)), Some(Cause::FragmentedFile));
+    assert_ne!(first(cut(8_192.0)), Some(Cause::FragmentedFile));
+}
+
 #[test]
 fn planted_causes_are_named_first() {
     let md = || Facts { members: members(&[1.0, 1.1, 0.9, 1.0]), ..healthy() };
@@ -100,19 +117,6 @@ fn planted_causes_are_named_first() {
                 mean_read_bytes: Some(16_000.0),
                 busy_pct: 99.0,
                 in_flight_mean: 2.0,
-                ..healthy()
-            },
-        ),
-        (
-            // 128 KiB each, and the device sees eight for one; the kernel does not say that they are in sequence.
-            Cause::FragmentedFile,
-            Facts {
-                extent_bytes_mean: Some(16_384.0),
-                mean_read_bytes: Some(16_384.0),
-                random_pct: None,
-                read_ahead_bytes: Some(131_072),
-                busy_pct: 94.0,
-                in_flight_mean: 5.0,
                 ..healthy()
             },
         ),
