@@ -4,11 +4,8 @@ use raidlab_calibrate::{
     DiskSheet, Recording, SharedCaps, Sheet, SheetCache, SheetError, SheetFacts, SheetInterface, SheetKind,
     SheetSeeks, check_sheet, disk_from_sheet, model_from_sheet,
 };
-use raidlab_hardware::{
-    Catalog, DriveHistory, DriveKind, DriveModel, SheetConditions, SheetFigure, SheetMetric,
-};
+use raidlab_hardware::{Catalog, DriveKind};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use std::collections::BTreeMap;
 
 /// A sheet by its figures: GB, MB/s, IOPS, us.
 fn sheet(
@@ -191,87 +188,6 @@ fn entries_of_the_catalogue_say_what_the_table_of_sheets_says() {
     assert!(without.iter().all(|id| known.contains(id)), "rows without an entry: {without:?}");
     assert!(entries >= 60, "{entries} entries");
     assert!(figures >= 300, "{figures} figures");
-}
-
-/// What `drive` of the class does at best, larger is better: its sheet, with its capacity and what is behind its pseudo-SLC cache.
-fn figures(drive: &DriveModel) -> Vec<(&'static str, f64)> {
-    let DriveKind::Flash(flash) = &drive.kind else { panic!("{} has a translation layer", drive.id) };
-    let of_sheet = drive.sheet.iter().map(|figure| {
-        (figure.metric.key(), if figure.metric.is_time() { -figure.value } else { figure.value })
-    });
-    let of_cache = flash.slc.iter().flat_map(|slc| {
-        let behind = flash.cells.program_rate().0;
-        [("cache", slc.size().0 as f64), ("fixed", slc.static_size.0 as f64), ("behind", behind)]
-    });
-    of_sheet.chain(of_cache).chain([("capacity", drive.capacity.0 as f64)]).collect()
-}
-
-/// Whether both are of one class of flash, and `better` is as good in every figure, and says no more and no less.
-fn is_as_good(better: &DriveModel, other: &DriveModel) -> bool {
-    let class = |drive: &DriveModel| match &drive.kind {
-        DriveKind::Flash(flash) => (flash.cells.bits_per_cell, flash.translation.unit),
-        _ => panic!("{} has a translation layer", drive.id),
-    };
-    let (mine, theirs) = (figures(better), figures(other));
-    let each = || mine.iter().zip(&theirs);
-    better.id != other.id
-        && class(better) == class(other)
-        && mine.len() == theirs.len()
-        && each().all(|(mine, theirs)| mine.0 == theirs.0 && mine.1 >= theirs.1)
-}
-
-/// Commands a second of `drive` under loads that no sheet tells of, full and in use for long.
-fn rates_in_use(drive: &DriveModel) -> Vec<f64> {
-    let random = [
-        (SheetMetric::RandomMixed, 70, [1, 16, 64]),
-        (SheetMetric::RandomWrite, 0, [1, 16, 64]),
-        (SheetMetric::RandomRead, 100, [1, 16, 64]),
-        (SheetMetric::SeqWrite, 0, [1, 4, 16]),
-    ];
-    let figure = |metric: SheetMetric, read_pct, iodepth| {
-        let is_sequential = metric.is_sequential();
-        let conditions = SheetConditions {
-            block: ByteCount::from_kib(if is_sequential { 128 } else { 4 }),
-            iodepth,
-            read_pct,
-            span_pct: 100,
-            streams: 1,
-            history: Some(if is_sequential { DriveHistory::Sequential } else { DriveHistory::default() }),
-            write_cache: None,
-        };
-        SheetFigure { metric, value: 1.0, conditions, source: String::new() }
-    };
-    let loads = random
-        .iter()
-        .flat_map(|(metric, read_pct, depths)| depths.map(|iodepth| figure(*metric, *read_pct, iodepth)));
-    let loaded = DriveModel { sheet: loads.collect(), ..drive.clone() };
-    check_sheet(&loaded).iter().map(|row| row.predicted).collect()
-}
-
-/// What the sheet decides inside must not turn against a drive. Before the time of a program was the class's, more reads a
-/// second made it longer: the CM7-R of 1.92 TB was an eighth slower than the CD8-R where both read and write.
-#[test]
-fn a_drive_that_is_as_good_in_every_figure_is_never_slower() {
-    let catalog = Catalog::builtin();
-    let table = include_str!("../../../../validation/drive-sheets.tsv");
-    let ids = table.lines().filter_map(|line| line.split_once('\t')).map(|(id, _)| id);
-    let drives: Vec<&DriveModel> = ids
-        .filter_map(|id| catalog.drive(id).ok())
-        .filter(|drive| drive.bus.as_deref() == Some("NVMe"))
-        .collect();
-    let pairs = drives.iter().flat_map(|better| drives.iter().map(move |other| (*better, *other)));
-    let pairs: Vec<_> = pairs.filter(|(better, other)| is_as_good(better, other)).collect();
-    assert!(pairs.len() > 100, "{} pairs", pairs.len());
-    let in_pairs = |drive: &&&DriveModel| {
-        pairs.iter().any(|(better, other)| [&better.id, &other.id].contains(&&drive.id))
-    };
-    let rates: BTreeMap<&str, Vec<f64>> =
-        drives.iter().filter(in_pairs).map(|drive| (drive.id.as_str(), rates_in_use(drive))).collect();
-    for (better, other) in pairs {
-        let (mine, theirs) = (&rates[better.id.as_str()], &rates[other.id.as_str()]);
-        let is_slower = mine.iter().zip(theirs).any(|(mine, theirs)| *mine < 0.98 * theirs);
-        assert!(!is_slower, "{} is slower than {}: {mine:.0?}, {theirs:.0?}", better.id, other.id);
-    }
 }
 
 #[test]

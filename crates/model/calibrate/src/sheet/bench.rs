@@ -23,8 +23,7 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) commands_per_sec: f64,
-    /// Mean of the middle half: where pages are of two or four kinds, the median is that of one or the other.
-    pub(super) response_ns_typical: f64,
+    pub(super) response_ns_median: f64,
     response_ns_mean: f64,
 }
 
@@ -53,7 +52,7 @@ impl Load {
         } else if metric.is_seek() {
             (seen.response_ns_mean - beside_seek_ns(model)) / 1e3
         } else if metric.is_time() {
-            seen.response_ns_typical / 1e3
+            seen.response_ns_median / 1e3
         } else {
             seen.commands_per_sec
         }
@@ -167,8 +166,7 @@ pub(super) fn run(model: &DriveModel, load: &Load) -> Seen {
 fn seen(responses: &mut [u64], window: NanoSpan) -> Seen {
     let count = responses.len() as f64;
     let response_ns_mean = responses.iter().sum::<u64>() as f64 / count;
-    responses.sort_unstable();
-    let middle = &responses[responses.len() / 4..(responses.len() * 3).div_ceil(4)];
-    let response_ns_typical = middle.iter().sum::<u64>() as f64 / middle.len() as f64;
-    Seen { commands_per_sec: count / window.as_secs_f64(), response_ns_typical, response_ns_mean }
+    let (_, median, _) = responses.select_nth_unstable(responses.len() / 2);
+    let response_ns_median = *median as f64;
+    Seen { commands_per_sec: count / window.as_secs_f64(), response_ns_median, response_ns_mean }
 }

@@ -1,7 +1,7 @@
 //! The entry of the catalogue that a sheet of flash makes: like its class, with what was given and what was solved for.
 
 use super::facts::{Spread, Trust};
-use super::layout::{BUFFER_SOURCE, PROGRAM_SOURCE, SOURCE};
+use super::layout::SOURCE;
 use super::like::{LikeEntry, Value};
 use super::solve::{Solved, conditions, hides_programs};
 use super::{Sheet, SheetError, SheetKind, sectors};
@@ -67,7 +67,7 @@ fn figures(sheet: &Sheet) -> Vec<(SheetFigure, Option<Spread>)> {
 }
 
 /// What the sheet can decide of the inside.
-fn inside(flash: &FlashModel) -> [(&'static str, Value); 20] {
+fn inside(flash: &FlashModel) -> [(&'static str, Value); 19] {
     let (front, cells) = (&flash.front, &flash.cells);
     let count = |count: u32| Value::Count(count.into());
     let span = |span: NanoSpan| Value::Nanos(span.0 as f64);
@@ -78,7 +78,6 @@ fn inside(flash: &FlashModel) -> [(&'static str, Value); 20] {
         ("host.write_command", span(front.write_command)),
         ("host.read_latency", span(front.read_latency)),
         ("host.write_latency", span(front.write_latency)),
-        ("buffer.size", Value::Size(flash.buffer.size)),
         ("translation.unit", Value::Size(flash.translation.unit)),
         ("translation.spare_pct", Value::Number(flash.translation.spare_pct)),
         ("flash.channels", count(cells.channels)),
@@ -115,8 +114,7 @@ fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> 
         if is_hidden && sheet.slc.is_none() { writes.clone().or(in_sequence) } else { in_sequence };
     let pages = alone.clone().filter(|_| solved.pages_are_fitted);
     let spare = writes.clone().filter(|_| solved.spare_is_fitted);
-    let estimated = |source: &str| solved.is_in_proportion.then(|| (source.to_owned(), Some(Spread::LAYOUT)));
-    let own = estimated(SOURCE);
+    let own = solved.is_in_proportion.then(|| (SOURCE.to_owned(), Some(Spread::LAYOUT)));
     let of_capacity =
         "fitted: to the capacity, in dies of 64 GB, and to what random reads and programs keep busy";
     let dies = own.clone().or_else(|| Some((of_capacity.to_owned(), Some(Spread::LAYOUT))));
@@ -130,7 +128,6 @@ fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> 
         ("host.write_command", writes),
         ("host.read_latency", alone.or(own.clone())),
         ("host.write_latency", write_alone),
-        ("buffer.size", estimated(BUFFER_SOURCE)),
         ("translation.unit", Some(facts.trust("unit")).map(|(source, _)| (source, None))),
         ("translation.spare_pct", spare),
         ("flash.channels", dies.clone()),
@@ -139,7 +136,7 @@ fn trusts(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, Option<Trust>)> 
         ("flash.bits_per_cell", Some(facts.trust("nand")).map(|(source, _)| (source, None))),
         ("flash.read_fast", own.clone().or(pages.clone())),
         ("flash.read_slow", own.clone().or(pages.clone())),
-        ("flash.program", estimated(PROGRAM_SOURCE).or_else(|| programs.clone())),
+        ("flash.program", programs.clone()),
         ("flash.programs_at_once", programs.or(dies.clone())),
         ("flash.parity_every", dies.map(|(source, _)| (source, None))),
         ("flash.suspensions_max", own.map(|(source, _)| (source, None))),

@@ -7,15 +7,15 @@
 //! ```
 //! | figure of the sheet | what it decides |
 //! |---|---|
-//! | capacity | dies, behind SATA and SAS; `NVMe`: what reads wait for programs (`layout`) |
+//! | capacity | dies, behind SATA and SAS |
 //! | sequential read | rate of the interface, as far as its lanes carry it |
-//! | sequential write | dies that program at once; behind SATA and SAS the time of a program, too |
+//! | sequential write | the time of a program; dies that program at once, behind SATA and SAS |
 //! | random read, with its latency | `NVMe`: channels, dies, commands inside and their times (`layout`). SATA and SAS: firmware time per read |
 //! | random write, steady | spare room: write amplification is what is left between the two rates of writing |
 //! | latency of a read, a write | time beside the firmware; times of pages where that is not enough |
 //!
-//! Where the interface hides what the flash could write in sequence, sequential writes are capped. Behind SATA and SAS the
-//! class's spare room stands then, and random writes decide the time of a program.
+//! Where the interface hides what the flash could write in sequence, sequential writes are capped, the class's spare room
+//! stands, and random writes decide the time of a program.
 //!
 //! Figures that are a hypervisor's caps become caps, and the drive behind them is the class's.
 //!

@@ -2,7 +2,7 @@
 //! at the sustained rate.
 
 use super::bench::Load;
-use super::solve::{CAP_BURST, REFINEMENTS, Solved, scaled, solve_commands};
+use super::solve::{REFINEMENTS, Solved, scaled, solve_commands};
 use super::{Sheet, SheetCache};
 use raidlab_hardware::{SlcModel, WhenFull};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -23,7 +23,7 @@ pub(super) fn solve_cache(
     let is_hidden = rate.0 > 0.9 * link.0;
     let flash = solved.flash_mut();
     if is_hidden {
-        (flash.caps.write_rate, flash.caps.burst) = (Some(rate), CAP_BURST);
+        flash.caps.write_rate = Some(rate);
     }
     let cells = &flash.cells;
     let row = f64::from(cells.planes) * cells.page.0 as f64;

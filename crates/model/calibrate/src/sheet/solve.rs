@@ -3,7 +3,7 @@
 //! The order matters: what a later figure decides does not move an earlier one by much, and all are measured at the end.
 
 use super::bench::{Load, run};
-use super::layout::{Demands, lay_out, set_transfer_ns, transfer_ns};
+use super::layout::{lay_out, set_transfer_ns, transfer_ns};
 use super::slc::solve_cache;
 use super::{Sheet, SheetError, SheetInterface, SheetKind, sectors};
 use raidlab_hardware::{
@@ -16,7 +16,7 @@ use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 const SEQUENTIAL_BYTES: u64 = 131_072;
 
 /// Data that a die of the class holds: 512 Gbit.
-pub(super) const DIE_BYTES: f64 = 64e9;
+const DIE_BYTES: f64 = 64e9;
 
 /// Dies for each one that random reads keep busy, since chance does not keep all busy at once.
 const DIES_PER_BUSY: f64 = 1.7;
@@ -27,8 +27,8 @@ const SPARE_PCT: (f64, f64) = (2.0, 200.0);
 /// How much faster programs are than an interface that hides their rate.
 pub(super) const HIDDEN_ROOM: f64 = 1.1;
 
-/// What a cap lets pass at once after a pause.
-pub(super) const CAP_BURST: NanoSpan = NanoSpan(5_000_000);
+/// What a hypervisor's cap lets pass at once after a pause.
+const CAP_BURST: NanoSpan = NanoSpan(5_000_000);
 
 /// How many more short reads the interface has to carry than the sheet tells of.
 const SHORT_ROOM: f64 = 1.03;
@@ -176,10 +176,9 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
     let link = solved.model.interface.rate;
     let is_hidden = hides_programs(sheet, link);
     if let Some(iops) = iops {
-        let usual = || NanoSpan(run(class, &loads.read_alone).response_ns_typical as u64);
+        let usual = || NanoSpan(run(class, &loads.read_alone).response_ns_median as u64);
         let alone = sheet.read_latency.unwrap_or_else(usual);
-        let programmed = sheet.seq_write.map(|rate| programs_of(rate, is_hidden));
-        lay_out(solved.flash_mut(), &Demands { capacity: sheet.capacity, iops, alone, programmed });
+        lay_out(solved.flash_mut(), iops, alone, sheet.seq_write);
         for _ in 0..2 {
             solve_read_latency(&mut solved, alone, &loads.read_alone);
             solve_transfers(&mut solved, iops, &loads.read);
@@ -190,7 +189,7 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
     }
     match sheet.seq_write {
         _ if is_capped => cap(&mut solved, sheet),
-        Some(rate) if is_hidden => hide_programs(&mut solved, rate),
+        Some(rate) if is_hidden => solved.flash_mut().caps.write_rate = Some(rate),
         Some(rate) => solve_programs(&mut solved, rate, &loads.seq_write),
         None => {}
     }
@@ -200,7 +199,7 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
     if let Some(iops) = sheet.read_iops.filter(|_| !solved.is_in_proportion && !is_capped) {
         solve_commands(&mut solved, iops, &loads.read, |front| &mut front.read_command);
     }
-    if is_hidden && !solved.is_in_proportion {
+    if is_hidden {
         solve_hidden_programs(&mut solved, sheet, &loads);
     } else if let Some(iops) = sheet.write_iops {
         solve_spare(&mut solved, iops, &loads.write);
@@ -220,22 +219,6 @@ fn solve_programmed(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
 /// Whether an interface of this rate hides what the flash could write in sequence.
 pub(super) fn hides_programs(sheet: &Sheet, interface: BytesPerSec) -> bool {
     sheet.seq_write.is_some_and(|rate| rate.0 > 0.9 * interface.0)
-}
-
-/// The rate of programs behind an interface that hides it, or not.
-fn programs_of(rate: BytesPerSec, is_hidden: bool) -> BytesPerSec {
-    if is_hidden { BytesPerSec(rate.0 * HIDDEN_ROOM) } else { rate }
-}
-
-/// What the sheet writes is a cap then; a write alone does not wait for it.
-fn hide_programs(solved: &mut Solved, rate: BytesPerSec) {
-    let is_in_proportion = solved.is_in_proportion;
-    let caps = &mut solved.flash_mut().caps;
-    caps.write_rate = Some(rate);
-    if is_in_proportion {
-        caps.burst = CAP_BURST;
-        provide_programs(solved, programs_of(rate, true));
-    }
 }
 
 /// The link with its lanes, at the rate that makes the sheet's sequential reads.
@@ -293,7 +276,7 @@ fn place_dies(flash: &mut FlashModel, sheet: &Sheet) {
 }
 
 /// Rate at which one die programs.
-pub(super) fn rate_of_one(cells: &CellModel) -> f64 {
+fn rate_of_one(cells: &CellModel) -> f64 {
     CellModel { programs_at_once: 1, ..*cells }.program_rate().0
 }
 
@@ -307,15 +290,14 @@ fn solve_programs(solved: &mut Solved, rate: BytesPerSec, load: &Load) {
 }
 
 fn solve_read_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
-    // The caps of a whole drive, which hide its programs, are those of one in proportion.
-    let is_capped = !solved.is_in_proportion && solved.flash().caps.burst > NanoSpan::ZERO;
     for _ in 0..REFINEMENTS {
-        let seen = run(&solved.model, load).response_ns_typical;
+        let seen = run(&solved.model, load).response_ns_median;
         let flash = solved.flash_mut();
         let wanted = flash.front.read_latency.0 as f64 + latency.0 as f64 - seen;
         flash.front.read_latency = NanoSpan(wanted.max(0.0) as u64);
         if wanted < 0.0 {
             // Less than the class's pages take: they are faster. What a hypervisor caches takes no channel of flash either.
+            let is_capped = flash.caps != CapModel::default();
             let cells = &mut flash.cells;
             let transfer = if is_capped { cells.channel.per_transfer.0 as f64 } else { 0.0 };
             let pages = f64::midpoint(cells.read_fast.0 as f64, cells.read_slow.0 as f64) + transfer;
@@ -460,7 +442,7 @@ fn look_around(solved: &mut Solved, iops: f64, load: &Load, middle: f64) -> bool
 
 fn solve_write_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
     for _ in 0..2 {
-        let seen = run(&solved.model, load).response_ns_typical;
+        let seen = run(&solved.model, load).response_ns_median;
         let front = &mut solved.flash_mut().front;
         let wanted = front.write_latency.0 as f64 + latency.0 as f64 - seen;
         front.write_latency = NanoSpan(wanted.max(0.0) as u64);
