@@ -297,7 +297,7 @@ fn solve_read_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
         flash.front.read_latency = NanoSpan(wanted.max(0.0) as u64);
         if wanted < 0.0 {
             // Less than the class's pages take: they are faster. What a hypervisor caches takes no channel of flash either.
-            let is_capped = flash.caps != CapModel::default();
+            let is_capped = flash.caps.burst > NanoSpan::ZERO;
             let cells = &mut flash.cells;
             let transfer = if is_capped { cells.channel.per_transfer.0 as f64 } else { 0.0 };
             let pages = f64::midpoint(cells.read_fast.0 as f64, cells.read_slow.0 as f64) + transfer;
