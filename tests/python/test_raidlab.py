@@ -532,6 +532,10 @@ def test_names_of_files_need_not_be_text(tmp_path):
         raidlab.Workload.from_fio(job)
     with pytest.raises(raidlab.RaidlabError, match="^drive='.udcff': it is text in UTF-8"):
         raidlab.risk("5", 4, drive="\udcff")
+    with pytest.raises(raidlab.RaidlabError, match="^catalog='.udcff': "):
+        raidlab.risk("5", 4, drive="st3600057ss", catalog="\udcff")
+    with pytest.raises(raidlab.RaidlabError, match="^catalog=' ': it is nothing but blanks"):
+        raidlab.risk("5", 4, drive="st3600057ss", catalog=" ")
     with pytest.raises(raidlab.RaidlabError, match="^paper='.udcff': it is text in UTF-8"):
         raidlab.reproduce("\udcff")
     with pytest.raises(raidlab.RaidlabError, match="^workload='.udcff': at 0 it has half of a character$"):

@@ -139,6 +139,11 @@ def for_system(name: str, text: str) -> str:
     raise refused(name, text, "it is text without zero bytes and halves of characters")
 
 
+def told(text: str) -> str:
+    """Text of a path or of an argument as the program tells it: with a mark for what is no character."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def selector(name: str, value: Any) -> str:
     """What names runs of a results file."""
     text = value if isinstance(value, str) else number(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Optional, Union
 
 from . import _raidlab
 from ._raidlab import RaidlabError
-from .arguments import either, files, is_flag, of_type, ordered, plain, refused, short, shown
+from .arguments import either, files, is_flag, of_type, ordered, plain, refused, short, shown, told
 from .arguments import path as checked_path
 from .own import OwnDrive
 from .runs import Records
@@ -255,7 +254,7 @@ def _read(argument: str, path: Union[str, Path]) -> tuple[str, str]:
     """A file that came as ``argument``: its name, as it can be told, and its text."""
     name = checked_path(argument, path)
     with files(argument, name, "read"):
-        return os.fsencode(name).decode("utf-8", "replace"), Path(name).read_text(encoding="utf-8")
+        return told(name), Path(name).read_text(encoding="utf-8")
 
 
 def _toml_files(name: str) -> list[Path]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from ._raidlab import RaidlabError
 from .arguments import executor as checked_executor
-from .arguments import SHOWN_CHARS, either, flag, for_system, in_python, of_type, ordered, refused, selector, shown
+from .arguments import SHOWN_CHARS, either, flag, for_system, in_python, of_type, ordered, refused, selector, shown, told
 from .arrays import Catalog
 from .bars import TOLD, ShareBar
 from .rounds import Leader
@@ -209,6 +209,8 @@ def _word(name: str, value: Any, takes: str) -> str:
     """A value as the program takes it."""
     if isinstance(value, (str, os.PathLike)):
         text = for_system(name, str(os.fspath(value)))
+        if text.isspace():
+            raise refused(name, text, "it is nothing but blanks")
         if len(os.fsencode(text)) > WORD_BYTES:
             raise refused(name, text, f"an argument of the program has {WORD_BYTES} bytes at most")
         return text
@@ -325,7 +327,7 @@ class _Told:
     def __init__(self, verb: str, given: dict[str, Any]) -> None:
         self._verb, self._given = verb, given
         self._known = _options_of(program(), verb)
-        self._words = [(name, str(one)) for name, value in given.items() for one in (value if isinstance(value, (list, tuple)) else [value])]
+        self._words = [(name, told(str(one))) for name, value in given.items() for one in (value if isinstance(value, (list, tuple)) else [value])]
 
     def argument(self, name: str) -> str:
         return f"{name}={shown(self._given[name])}"
@@ -360,7 +362,7 @@ class _Told:
         if text == "--help lists what can be given":
             return f"docs/reference.md lists the options of {self._verb}"
         if text.startswith("invalid UTF-8 was detected"):
-            unfit = [name for name, word in self._words if "\ufffd" in os.fsencode(word).decode("utf-8", "replace")]
+            unfit = [name for name, word in self._words if "\ufffd" in word]
             return "; ".join(f"{self.argument(name)}: it is text in UTF-8" for name in unfit)
         text, _, choice = text.partition("\n  [possible values: ")
         allowed = f"it is one of {choice[:-1]}" if choice else "it takes a value"
