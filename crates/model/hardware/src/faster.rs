@@ -337,8 +337,7 @@ mod tests {
     use crate::{Catalog, Drive, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount};
 
     const TENTH: FasterPct = FasterPct(10.0);
-    /// So many that no single program decides when the last of them ends.
-    const COUNT: u32 = 6_000;
+    const COUNT: u32 = 600;
 
     /// When the last of some reads and writes all over the drive is done.
     fn last_end(model: &DriveModel) -> u64 {
