@@ -131,6 +131,9 @@ impl Series {
             Track::Read => &mut self.read,
             Track::Write => &mut self.write,
         };
+        if slots.is_empty() {
+            return self.record_unforeseen(now, track, bytes, lat, times);
+        }
         // What completes at the very end of the window belongs to its last slot.
         let last = slots.len() - 1;
         let slot = &mut slots[self.current.min(last)];
@@ -143,6 +146,18 @@ impl Series {
         slot.lat_ns_sum = slot.lat_ns_sum.saturating_add(lat.get().saturating_mul(u64::from(times)));
         slot.lat_ns_max = slot.lat_ns_max.max(lat.get());
         slot.bins[bins::bin_of(lat.get())] += times;
+    }
+
+    /// Makes slots of a direction that the summary of a damaged trace does not tell of.
+    #[cold]
+    fn record_unforeseen(&mut self, now: Nanos, track: Track, bytes: u32, lat: Option<NanoSpan>, times: u32) {
+        let count =
+            if self.is_growing { SLOTS_MAX as usize } else { self.read.len().max(self.write.len()).max(1) };
+        match track {
+            Track::Read => self.read.resize_with(count, Slot::default),
+            Track::Write => self.write.resize_with(count, Slot::default),
+        }
+        self.record(now, track, bytes, lat, times);
     }
 
     /// Adds what was counted beside this one, in a window that started at the same time.
