@@ -31,7 +31,7 @@ def nothing(_):
 
 def task_seconds(executor, count=2000):
     """Seconds of a task that does nothing, of `count` at once."""
-    plan = sweeps._Plan([ARRAY], raidlab.workloads.as_workloads("database"), [1], (None, "20s", 1), 1, False, raidlab.arrays.default_catalog())
+    plan = sweeps._Plan([ARRAY], raidlab.workloads.as_workloads("workloads", "database"), [1], (None, "20s", 1), 1, False, raidlab.arrays.default_catalog())
     wait([executor.submit(nothing, b"") for _ in range(100)])
     started = time.perf_counter()
     wait([executor.submit(nothing, sweeps.pickled((*plan.part(1, 0, 1), 0, False))) for _ in range(count)])

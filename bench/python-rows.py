@@ -28,7 +28,7 @@ def main():
         taken = sweeps._Taken(ROWS, folder)
         started = time.perf_counter()
         for first in range(0, ROWS, CHUNK):
-            taken.take(first, sweeps._file_of(first, chunk))
+            taken.take(first, sweeps._file_of(first, chunk), sweeps._doubts(first, chunk))
         found["written_seconds"] = round(time.perf_counter() - started, 1)
         found["bytes"] = sum(path.stat().st_size for path in pathlib.Path(folder).iterdir())
         started = time.perf_counter()
