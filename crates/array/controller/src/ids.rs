@@ -51,26 +51,20 @@ impl OpId {
     pub(crate) const NONE: Self = Self(NIL);
 }
 
-impl SlabKey for OpId {
-    #[inline]
-    fn of_entry(entry: u32) -> Self {
-        Self(entry)
-    }
+macro_rules! slab_keys {
+    ($($id:ident),+) => {$(
+        impl SlabKey for $id {
+            #[inline]
+            fn of_entry(entry: u32) -> Self {
+                Self(entry)
+            }
 
-    #[inline]
-    fn entry(self) -> u32 {
-        self.0
-    }
+            #[inline]
+            fn entry(self) -> u32 {
+                self.0
+            }
+        }
+    )+};
 }
 
-impl SlabKey for VisitId {
-    #[inline]
-    fn of_entry(entry: u32) -> Self {
-        Self(entry)
-    }
-
-    #[inline]
-    fn entry(self) -> u32 {
-        self.0
-    }
-}
+slab_keys!(OpId, VisitId);
