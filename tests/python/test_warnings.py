@@ -355,7 +355,9 @@ BAD = [
     (lambda: raidlab.simulate(array(), "database", "x" * 3000), "iodepth='xxx", "from 1 to 65536"),
     (lambda: raidlab.sweep(array(), "database", executor=ThreadPoolExecutor), "executor=<class", "ThreadPoolExecutor()"),
     (lambda: raidlab.sweep(array(), "database", output="nope://x"), "output='nope://x'", "fsspec knows"),
-    (lambda: raidlab.plan(app="database"), "plan() needs usable=", ""),
+    (lambda: raidlab.plan(app="database"), "plan(app='database') needs usable=", ""),
+    (lambda: raidlab.plan(app=["database", "file-server"], usable="1TB", arrays=2, together=True), "no plan of two arrays", "name one of each"),
+    (lambda: raidlab.plan(**A, budget=2), "budget=2", "needs prices="),
     (lambda: raidlab.plan(**A, nosuch=1), "plan() has no argument nosuch", "docs/reference.md"),
     (lambda: raidlab.plan(**A, help=True), "plan() has no argument help", "help(raidlab.plan)"),
     (lambda: raidlab.plan(**A, json=True), "plan() has no argument json", "dictionary"),
@@ -375,7 +377,7 @@ BAD = [
     (lambda: raidlab.compare(1, 2, db="/nonexistent"), "/nonexistent", "name another with db"),
     (lambda: raidlab.compare("x", "y"), "runs='x'", "study:2"),
     (lambda: raidlab.fit(), "fit() needs a paper", "to="),
-    (lambda: raidlab.fit(to=["1"], db="x"), "fit() needs only=", ""),
+    (lambda: raidlab.fit(to=["1"], db="x"), "fit(to=['1'], db='x') needs only=", ""),
     (lambda: raidlab.fit("md1200-2012"), "paper='md1200-2012'", "did you mean 'md1200-2011'?"),
 ]
 

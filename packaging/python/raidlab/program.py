@@ -50,12 +50,14 @@ def plan(*, executor: Optional[Executor] = None, progress: bool = True, **option
     """Which arrays serve applications best: ``plan(app="storagebench-database", usable="20TB", iops=20000, bound="p99<=2ms")``.
 
     Options are those of ``raidlab plan``; one that may be repeated takes a list. The answer has the best arrays under ``top``, best
-    first; there is none where no array keeps the needs, and the answer says what would have to give.
+    first; there is none where no array keeps the needs, and the answer says what would have to give. With ``arrays=2`` the cheapest
+    placement is under ``best``.
 
     With ``executor``, any of ``concurrent.futures``, its simulations run on the executor's workers, which need the wheel and the files
     that options name. The answer is the same, but for the seconds that it took; so is it when workers die.
     """
-    return _asked("plan", [], options, has_page=True, executor=executor, progress=progress)
+    # The program has no page for several arrays.
+    return _asked("plan", [], options, has_page="arrays" not in options, executor=executor, progress=progress)
 
 
 def risk(level: str, members: int, **options: Any) -> Answer:
@@ -358,7 +360,8 @@ class _Told:
         text = in_python(text)
         if text.startswith("the following required arguments were not provided"):
             names = [self.named(it) for it in text.splitlines()[1:]]
-            return f"{self._verb}() needs {' and '.join(f'{name}=' for name in names)}"
+            given = ", ".join(self.argument(name) for name in self._given)
+            return f"{self._verb}({given}) needs {' and '.join(f'{name}=' for name in names)}"
         if text == "--help lists what can be given":
             return f"docs/reference.md lists the options of {self._verb}"
         if text.startswith("invalid UTF-8 was detected"):
