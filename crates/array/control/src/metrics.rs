@@ -241,6 +241,7 @@ mod tests {
             members: 2,
             failures_left: 0,
             lost_blocks: 32,
+            wrong_rows: 0,
             devices: vec![sdb, free],
             scan: None,
             parked_scan: None,

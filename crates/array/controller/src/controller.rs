@@ -480,6 +480,11 @@ impl Controller {
         self.scan.undecided()
     }
 
+    /// Rows that the latest check found wrong by the evidence, and left as they are; a repair writes them anew.
+    pub const fn wrong_rows(&self) -> u64 {
+        self.scan.wrong_rows()
+    }
+
     /// How far the check, repair or resync is that waits until the rebuild that runs is over.
     pub fn parked_scan_progress(&self) -> Option<ScanProgress> {
         self.scan.parked_progress()

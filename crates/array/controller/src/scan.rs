@@ -184,6 +184,8 @@ pub(crate) struct BackgroundScan {
     last_number: u32,
     visits: Slab<Visit, VisitId>,
     undecided: UndecidedList,
+    /// Rows that the latest check found wrong.
+    wrong_rows: u64,
     read_repair: ReadRepair,
     due: Due,
     /// Changes of membership that have been looked at.
@@ -233,6 +235,7 @@ impl BackgroundScan {
             last_number: 0,
             visits: Slab::new(),
             undecided: UndecidedList::default(),
+            wrong_rows: 0,
             read_repair: ReadRepair::default(),
             due: Due { look: true, resync: false, recovery: false },
             seen_membership: 0,
@@ -339,6 +342,7 @@ impl BackgroundScan {
         } else {
             let end = geometry.lock_count();
             self.undecided.clear();
+            self.wrong_rows = 0;
             self.begin(scan, (0, end), end, outbox);
         }
         Ok(())

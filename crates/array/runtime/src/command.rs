@@ -54,7 +54,7 @@ pub(crate) struct Commands {
     /// Places that a thread makes a device ready for.
     expected: Vec<MemberIndex>,
     /// A thread looks at the devices' copies of label and state.
-    is_looking: bool,
+    pub(crate) is_looking: bool,
     /// Generations that are to be written only so that both slots are written anew.
     renewals: u32,
     /// Devices that are ready and whose place still has I/O of the one before.
@@ -196,6 +196,13 @@ pub(crate) fn may_leave(controller: &Controller, device: MemberIndex) -> Result<
             "device {number} can't be taken out yet: there are blocks of which the latest check or repair could not tell what is wrong, \
              and without it they would be whatever the others say; `raidlab array status` lists them, and `raidlab array check --repair \
              --trust-data` decides them first",
+        ));
+    }
+    if controller.wrong_rows() > 0 && matches!(state, DeviceState::InSync { .. }) {
+        return Err(format!(
+            "device {number} can't be taken out yet: the latest check found {} rows that are wrong on a member, and without this \
+             device they might be all that is left; `raidlab array check --repair` writes them anew first",
+            controller.wrong_rows()
         ));
     }
     Ok(())
@@ -450,11 +457,14 @@ impl ArrayWorld {
         if self.commands.is_looking || self.commands.geometry.metadata == MetadataPolicy::None {
             return Ok(());
         }
+        let kept = self.controller.is_state_kept().then(|| self.controller.array_state()).flatten();
+        let generation = kept.map(|state| state.generation);
         let mut suspects = Vec::new();
         for member in self.members.members() {
             let held = self.members.hold(member);
             let held = held.map_err(|source| RingError { doing: "open a member once more", source })?;
-            suspects.extend(held.map(|reach| Suspect { member, reach, label: self.label_of(member) }));
+            let suspect = |reach| Suspect { member, reach, label: self.label_of(member), generation };
+            suspects.extend(held.map(suspect));
         }
         self.commands.is_looking = true;
         self.commands.start_thread("raidlab-copies", move || {
@@ -479,13 +489,25 @@ impl ArrayWorld {
         for Looked { member, found } in looks {
             let path = self.members.path(member).map(|path| path.display().to_string());
             self.members.release(member, &mut self.ring)?;
-            let Findings { damage, renews_state, refused } = match found {
+            let Findings { damage, renews_state, refused, older_generation } = match found {
                 Ok(findings) => findings,
                 Err(error) => {
                     tracing::info!(%member, %error, "its copies of label and state are not looked at");
                     continue;
                 }
             };
+            if let Some(generation) = older_generation {
+                let text = format!(
+                    "device {} holds the state of generation {generation}, older than what was written there: it was put back to an \
+                     earlier copy, and is taken out of the array",
+                    member.0
+                );
+                let event = Event::new(Kind::MemberRolledBack, EventLevel::Error, text);
+                self.tally.chronicle.tell(now, event.of_device(member, path));
+                self.controller.handle_member_loss(now, member);
+                self.run_actions(now)?;
+                continue;
+            }
             if renews_state {
                 self.commands.renewals = STATE_SLOTS;
             }

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! start:    front, tail ─► the better of each part ─► assemble ─► over the worse, before the array has the device
-//! running:  a check begins ─► a thread reads both copies ─► label: written by the thread
-//!                                                         └► state: two generations, which the controller writes
+//! running:  a check or a stop begins ─► a thread reads both copies ─► label: written by the thread
+//!                                                                   ├► state: two generations, which the controller writes
+//!                                                                   └► an older state: the device was put back to an earlier time
 //! ```
 //! While an array runs, only the controller writes states, so that no two writes of a slot meet; only this module
 //! writes labels. A device whose copies are being read is held as by an I/O: it is not released before that has ended.
 
 use crate::device::{Device, LocalDevice, Purpose};
 use crate::error::DeviceError;
-use raidlab_format::{AreaLayout, CopyFault, CopyPlace, Extent, Placement, mend_front};
+use raidlab_format::{AreaLayout, ArrayState, CopyFault, CopyPlace, Extent, Placement, mend_front};
 use raidlab_units::{ByteCount, MemberIndex};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub(crate) struct Suspect {
     pub(crate) reach: Reach,
     /// What its label must be.
     pub(crate) label: Vec<u8>,
+    /// The generation of the state that it keeps; none while a newer one is on the way.
+    pub(crate) generation: Option<u64>,
 }
 
 /// How a device that is in use is reached beside the array's own way.
@@ -127,22 +130,29 @@ pub(crate) struct Findings {
     pub(crate) renews_state: bool,
     /// Why a label could not be written, if it could not.
     pub(crate) refused: Option<String>,
+    /// The generation of the state in the place of the one that was kept there, where that is older.
+    pub(crate) older_generation: Option<u64>,
 }
 
 impl Suspect {
     /// Looks at the copies, and writes labels that are damaged.
     pub(crate) fn look(self) -> Looked {
-        let Self { member, reach, label } = self;
+        let Self { member, reach, label, generation } = self;
         let device = match reach {
             Reach::File(file) => Ok(Device::Local(file)),
             Reach::Export(path) => Device::open(&path, Purpose::Use),
         };
-        Looked { member, found: device.map(|device| look_at(&device, &label)) }
+        Looked { member, found: device.map(|device| look_at(&device, &label, generation)) }
     }
 }
 
-fn look_at(device: &Device, label: &[u8]) -> Findings {
+fn look_at(device: &Device, label: &[u8], generation: Option<u64>) -> Findings {
     let MetadataCopies { mut front, mut faults, .. } = MetadataCopies::read_in_use(device);
+    let older_generation = generation.and_then(|kept| older_than(kept, &front));
+    if older_generation.is_some() {
+        // Nothing is written there any more: its next start is to see what it is.
+        return Findings { damage: String::new(), renews_state: false, refused: None, older_generation };
+    }
     let part = AreaLayout::new(ByteCount::ZERO).label;
     let renews_state = faults.iter().any(|fault| fault.is_damaged && fault.part != part);
     faults.retain(|fault| fault.part != part);
@@ -154,7 +164,16 @@ fn look_at(device: &Device, label: &[u8]) -> Findings {
         damage: damage_words(&faults),
         renews_state,
         refused: refused.err().map(|error| error.to_string()),
+        older_generation,
     }
+}
+
+/// The generation of the state that is where that of generation `kept` was written, if it is older: newer ones are written over it
+/// alone, or into the other slot.
+fn older_than(kept: u64, front: &[u8]) -> Option<u64> {
+    let slot = AreaLayout::new(ByteCount::ZERO).state_slot(kept);
+    let found = ArrayState::decode(slot.of(front)?).ok()?;
+    (found.generation < kept).then_some(found.generation)
 }
 
 /// The copies of the label that are not what they must be.

@@ -190,12 +190,28 @@ pub enum CreateError {
 #[derive(Debug, thiserror::Error)]
 pub enum NvramError {
     /// It is another kind of file, or damaged.
-    #[error("{} is no NVRAM file: {source}; name another place, or remove it", path.display())]
+    #[error(
+        "{} is no NVRAM file: {source}; name the one that the array was served with, or a place where no file is yet",
+        path.display()
+    )]
     NotOne {
         /// The file.
         path: PathBuf,
         /// What is wrong with its header.
         source: DecodeError,
+    },
+    /// It is shorter than it was made.
+    #[error(
+        "{} was cut: it has {found} of {wanted} bytes, and what the rest held can't be known; bring the whole file back, or serve \
+         with another one and --accept-lost-cache", path.display()
+    )]
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// Its length in bytes.
+        found: u64,
+        /// The length that its header tells.
+        wanted: u64,
     },
     /// It was made for other settings.
     #[error(

@@ -96,6 +96,7 @@ raidlab_units::named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Kind {
         MemberFailed = "member-failed",
+        MemberRolledBack = "member-rolled-back",
         MemberAdded = "member-added",
         ScanBegun = "scan-begun",
         ScanParked = "scan-parked",

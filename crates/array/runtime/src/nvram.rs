@@ -128,7 +128,7 @@ impl Nvram {
         let header = NvramFileHeader::decode(&bytes).map_err(not_one)?;
         if facts.len() < header.total_bytes() {
             let (found, wanted) = (facts.len(), header.total_bytes());
-            return Err(NvramError::Other { path: path.to_owned(), what: "length", found, wanted });
+            return Err(NvramError::Cut { path: path.to_owned(), found, wanted });
         }
         let mut kept = Self::map(path, file, header, purpose)?;
         kept.redo();

@@ -93,11 +93,11 @@ pub enum CommandError {
     /// It is not as a command is written.
     #[error("that is no command: {0}")]
     NoCommand(#[from] serde_json::Error),
-    /// It is a list.
+    /// It is no object that names a command.
     #[error(
         "that is no command: a command is an object, such as {{\"command\":\"status\"}}; nothing was done"
     )]
-    List,
+    NoObject,
     /// It has a field that its command does not have. What was meant by it can't be known, so nothing is done.
     #[error("'{command}' has no field '{field}'{}; nothing was done", meant(*nearest, known))]
     UnknownField {
@@ -127,15 +127,12 @@ impl Command {
     /// # Errors
     /// [`CommandError`]: it is none, or has a field that it should not have.
     pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
-        // serde takes a list for a command, too.
-        if line.trim_ascii_start().first() == Some(&b'[') {
-            return Err(CommandError::List);
-        }
-        // It leaves fields of a command that has none unread.
-        if let Ok(fields) = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(line)
-            && let Some(command) = fields.get("command").and_then(serde_json::Value::as_str)
-            && let Some(known) = Self::fields(command)
-        {
+        // serde takes a list for a command, too, and leaves fields of a command that has none unread.
+        let said: serde_json::Value = serde_json::from_slice(line)?;
+        let fields = said.as_object().ok_or(CommandError::NoObject)?;
+        let command =
+            fields.get("command").and_then(serde_json::Value::as_str).ok_or(CommandError::NoObject)?;
+        if let Some(known) = Self::fields(command) {
             let mut names = fields.keys().filter(|name| *name != "command");
             if let Some(field) = names.find(|name| !known.contains(&name.as_str())) {
                 let (command, field) = (command.to_owned(), field.clone());
@@ -214,6 +211,9 @@ pub struct ArrayStatus {
     /// Blocks of the volume that are errors until they are written again, because nothing is left to make them up from.
     #[serde(default)]
     pub lost_blocks: u64,
+    /// Rows that the latest check found wrong by the evidence, and left as they are; a repair writes them anew.
+    #[serde(default)]
+    pub wrong_rows: u64,
     /// Devices, members first.
     pub devices: Vec<DeviceStatus>,
     /// The background scan that runs or pauses.
@@ -288,6 +288,8 @@ raidlab_units::named! {
         Resyncing = "resyncing",
         /// All members are in sync, and the latest check or repair found stripes of which it could not tell what is wrong.
         Undecided = "undecided",
+        /// All members are in sync, and the latest check found rows that are wrong on one, which a repair would write anew.
+        Mismatched = "mismatched",
         /// Members are missing, all data is there.
         Degraded = "degraded",
         /// Members are missing, and one is being rebuilt.
@@ -623,13 +625,21 @@ mod tests {
             r#"{"command":"explode"}"#,
             r#"{"command":"fail","device":"1","device":"2"}"#,
             r#"{"command":"scan-rate"}"#,
-            "7",
             "",
         ] {
             assert!(matches!(Command::parse(bad.as_bytes()), Err(CommandError::NoCommand(_))), "{bad}");
         }
-        for list in ["[]", r#"["stop"]"#, r#" ["repair",true]"#] {
-            assert!(matches!(Command::parse(list.as_bytes()), Err(CommandError::List)), "{list}");
+        for other in [
+            "[]",
+            r#"["stop"]"#,
+            r#" ["repair",true]"#,
+            "7",
+            "null",
+            r#""stop""#,
+            "{}",
+            r#"{"command":["stop"]}"#,
+        ] {
+            assert!(matches!(Command::parse(other.as_bytes()), Err(CommandError::NoObject)), "{other}");
         }
     }
 

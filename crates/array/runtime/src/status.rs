@@ -191,6 +191,7 @@ impl Tally {
             members: config.members,
             failures_left: health.failures_left,
             lost_blocks: health.lost_blocks.0,
+            wrong_rows: controller.wrong_rows(),
             devices: device_statuses(controller, facts.device),
             scan: self.scan_status(controller, facts.now),
             parked_scan: controller.parked_scan_progress().map(scan_status),
@@ -276,6 +277,8 @@ fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Cond
         Condition::Resyncing
     } else if !controller.undecided().is_empty() {
         Condition::Undecided
+    } else if controller.wrong_rows() > 0 {
+        Condition::Mismatched
     } else {
         Condition::Optimal
     }

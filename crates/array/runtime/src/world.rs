@@ -38,6 +38,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest wait before the request to stop is looked at.
 const PATIENCE: NanoSpan = NanoSpan::from_millis(50);
+/// Longest wait at a stop until the devices were looked at.
+const LOOK_PATIENCE: NanoSpan = NanoSpan::from_millis(5000);
 /// How often it is looked whether something that was counted is to be told.
 const EVENTS_EVERY: NanoSpan = NanoSpan::from_millis(100);
 /// Notices that are kept.
@@ -145,6 +147,7 @@ impl ArrayWorld {
     pub fn stop(&mut self, cancel: &AtomicBool) -> Result<(), ArrayError> {
         self.is_stopped = false;
         self.commands.is_stopping = true;
+        self.look_before_stop(cancel)?;
         let now = self.now();
         self.controller.handle_stop(now);
         self.run_actions(now)?;
@@ -153,6 +156,23 @@ impl ArrayWorld {
         let stopped = stopped.and_then(|()| lost(self).map_or(Ok(()), Err));
         self.end_line(&stopped);
         stopped
+    }
+
+    /// Has the devices looked at before states are written over what they hold: one that was put back to an earlier copy would count as in
+    /// sync from then on. A device that does not answer in time is not looked at.
+    fn look_before_stop(&mut self, cancel: &AtomicBool) -> Result<(), ArrayError> {
+        if !self.controller.is_serving() {
+            return Ok(());
+        }
+        let _guard = AbortOnPanic;
+        self.look_at_copies()?;
+        let until = self.now() + LOOK_PATIENCE;
+        while self.commands.is_looking && self.now() < until && !cancel.load(Ordering::Relaxed) {
+            self.wait(self.now(), Nanos::FAR_FUTURE)?;
+            self.take_in_members()?;
+            self.hear_operator()?;
+        }
+        Ok(())
     }
 
     /// Turns the loop without a host until `is_there`.

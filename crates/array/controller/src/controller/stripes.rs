@@ -369,6 +369,8 @@ impl Controller {
         });
         if undecided > 0 {
             scan.note_undecided(op.rows_in_question(geometry), outbox);
+        } else if !scan.purpose(op.step().visit).makes_agree() {
+            scan.note_wrong(mismatched);
         }
         if op.trusts_data() {
             return;

@@ -36,6 +36,16 @@ impl BackgroundScan {
         outbox.notify(Notice::Undecided(found));
     }
 
+    /// Counts rows that a check has found wrong, which it leaves as they are.
+    pub(crate) const fn note_wrong(&mut self, rows: u64) {
+        self.wrong_rows += rows;
+    }
+
+    /// Rows that the latest check or repair found wrong and left as they are.
+    pub(crate) const fn wrong_rows(&self) -> u64 {
+        self.wrong_rows
+    }
+
     /// What the latest check or repair could not decide, as far as it is listed.
     pub(crate) fn undecided(&self) -> &[Undecided] {
         &self.undecided.0

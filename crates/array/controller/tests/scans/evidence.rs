@@ -171,6 +171,7 @@ fn a_repair_writes_what_the_evidence_says_and_nothing_else() {
             }
             let checked = scan(&mut world, Scan::Check);
             assert!(images(&world) == before, "{what}: a check changes nothing");
+            assert_eq!(world.controller.wrong_rows() > 0, wrong > 0, "{what}: what it leaves wrong is known");
             let repaired = scan(&mut world, Scan::Repair);
             assert!(images(&world) == images(&expected), "{what}: {repaired:?}");
             for counts in [checked, repaired] {
@@ -184,7 +185,9 @@ fn a_repair_writes_what_the_evidence_says_and_nothing_else() {
             let listed: u64 =
                 world.controller.undecided().iter().map(|it| it.blocks.0 * u64::from(it.strips)).sum();
             assert_eq!(listed, undecided * blocks_each, "{what}");
+            assert_eq!(world.controller.wrong_rows(), 0, "{what}: nothing is left wrong");
             let again = scan(&mut world, Scan::Check);
+            assert_eq!(world.controller.wrong_rows(), 0, "{what}");
             assert_eq!(again.undecided_rows, undecided, "{what}: what is decided is mended");
             let counts = decided.entry(level).or_default();
             counts[0] += u32::from(wrong > 0);

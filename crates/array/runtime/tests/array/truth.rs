@@ -139,6 +139,38 @@ fn damage_to_the_metadata_is_found_and_mended_by_a_check() {
     used.stop();
 }
 
+/// Defect: a member that was put back to an earlier copy while the array ran had current states written over it by a stop, and counted as in
+/// sync from then on.
+#[test]
+fn a_member_that_was_put_back_is_out_at_a_check_and_behind_a_stop() {
+    for by_check in [true, false] {
+        let folder = folder();
+        let (_, paths, settings) = array(folder.path(), MetadataPolicy::Log);
+        status_of(&paths, &settings);
+        let before = std::fs::read(&paths[1]).expect("it can be read");
+        let used = use_array(paths.clone(), settings.clone());
+        used.until("whole", is_whole);
+        let member = file_in_use(&paths[1]);
+        for (number, bytes) in (0..).zip(before.chunks_exact(LABEL_BYTES)) {
+            let block = Block(bytes.try_into().expect("a block"));
+            member.write_all_at(&block.0, number * LABEL_BYTES as u64).expect("it can be written");
+        }
+        if by_check {
+            used.done(&Command::Check);
+            let told = |status: &ArrayStatus| {
+                let mut events = status.events.iter();
+                events.any(|event| event.kind == "member-rolled-back" && event.device == Some(1))
+            };
+            let after = used.until("told", told);
+            assert_eq!(after.devices[1].state, DeviceCondition::Missing);
+        }
+        used.stop();
+        let after = status_of(&paths, &settings);
+        assert_eq!(after.condition, Condition::Degraded, "by a check: {by_check}");
+        assert_eq!(after.devices[1].state, DeviceCondition::Missing);
+    }
+}
+
 /// Defect: a member that had failed lost its role at the next start, and a free slot was said to be a missing device.
 #[test]
 fn a_missing_member_keeps_its_role_and_a_free_slot_is_none() {

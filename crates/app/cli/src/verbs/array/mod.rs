@@ -43,7 +43,7 @@ enum Verb {
     AddSpare(operate::AddSpareArgs),
     /// Wait for a rebuild with its progress, or bound the rate of rebuilds
     Rebuild(operate::RebuildArgs),
-    /// Compare redundancy with the data, and on demand rewrite what disagrees
+    /// Compare redundancy with the data, and with --repair rewrite what disagrees
     #[command(alias = "scrub")]
     Check(operate::CheckArgs),
     /// Try blocks once more that can't be read, and say what came back and what did not

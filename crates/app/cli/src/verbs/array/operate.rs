@@ -227,6 +227,7 @@ const fn exit_of(condition: Condition) -> Exit {
         | Condition::Stopping
         | Condition::Resyncing
         | Condition::Undecided
+        | Condition::Mismatched
         | Condition::Degraded
         | Condition::Rebuilding => Exit::ArrayAtRisk,
         Condition::DataLost | Condition::Failed => Exit::ArrayDamaged,
@@ -277,7 +278,11 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         }
         Some(scan) if scan.scan == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
-        _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing | Condition::Undecided) => {
+        _ if matches!(
+            status.condition,
+            Condition::Optimal | Condition::Resyncing | Condition::Undecided | Condition::Mismatched
+        ) =>
+        {
             // One that has begun by itself may have ended before it was asked for.
             match status.last_scan.filter(|scan| scan.scan == "rebuild" && !args.no_wait) {
                 Some(ended) => Watched::Ended(vec![ended]).tell(output),

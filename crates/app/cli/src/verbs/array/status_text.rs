@@ -52,6 +52,13 @@ pub(super) fn array_status(status: &ArrayStatus, options: TerminalOptions) -> St
     for line in undecided_lines(&status.undecided, undecided.max().unwrap_or(0)) {
         text += &wrapped(&line, options.width, 2);
     }
+    if status.wrong_rows > 0 {
+        let line = format!(
+            "wrong: {} rows, which the latest check left; 'raidlab array check {} --repair' writes them anew from the others",
+            status.wrong_rows, status.name
+        );
+        text += &wrapped(&line, options.width, 2);
+    }
     for device in status.devices.iter().filter(|device| device.has_lost_its_name) {
         text += &wrapped(&lost_name(device), options.width, 2);
     }
@@ -119,6 +126,7 @@ const fn condition(condition: Condition) -> &'static str {
         Condition::Optimal => "optimal",
         Condition::Resyncing => "resyncing",
         Condition::Undecided => "UNDECIDED",
+        Condition::Mismatched => "MISMATCHED",
         Condition::DataLost => "DATA LOST",
         Condition::Degraded => "DEGRADED",
         Condition::Rebuilding => "rebuilding",

@@ -4,7 +4,7 @@ import { lines } from "../chart.js";
 import { bytes, card, complain, confirmed, confirmedStop, dataLinks, fileList, h, head, names, number, order, pill, say, share, span, tile, tools } from "../ui.js";
 import { jobCard } from "../jobs.js";
 
-const CONDITIONS = { optimal: "good", starting: "on", resyncing: "warn", undecided: "warn", rebuilding: "warn", degraded: "warn", stopping: "on", "data-lost": "bad", failed: "bad" };
+const CONDITIONS = { optimal: "good", starting: "on", resyncing: "warn", undecided: "warn", mismatched: "warn", rebuilding: "warn", degraded: "warn", stopping: "on", "data-lost": "bad", failed: "bad" };
 const DEVICES = { "in-sync": "good", rebuilding: "warn", spare: "", missing: "bad", empty: "", lost: "bad" };
 const ENDS = { through: "", stopped: "stopped after ", "broken-off": "broken off after " };
 const EVERY_MS = 500;
