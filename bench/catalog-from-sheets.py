@@ -85,15 +85,13 @@ AT_MOST = {
     "samsung-pm9a3-m2-3840": RATES,
     "micron-7400-pro-7680": RATES,
     "micron-7400-pro-m2-3840": RATES,
-    "micron-7600-max-6400": RATES,
     "solidigm-p5430-30720": RATES,
     "kioxia-cd8-r-7680": RATES,
     "kioxia-cd6-v-6400": RATES,
-    "wd-sn861-7680": RATES,
 }
 
 # Years for which drive writes a day are counted where it is not five.
-DWPD_YEARS = {"samsung-pm9a3-e1s-7680": 3, "samsung-pm9a3-m2-3840": 3, "samsung-pm983-3840": 3}
+DWPD_YEARS = {"samsung-pm983-3840": 3}
 
 
 def options(row):
