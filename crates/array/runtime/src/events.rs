@@ -13,7 +13,7 @@ use crate::history::{History, HistoryLine};
 use chrono::{DateTime, SecondsFormat, Utc};
 use raidlab_controller::{Notice, Scan, ScanEnd, ScanProgress, Undecided};
 use raidlab_format::BadReason;
-use raidlab_units::{MemberIndex, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, MemberIndex, NanoSpan, Nanos, counted};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -336,6 +336,7 @@ const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
 
 /// A notice in words.
 fn words(notice: &Notice) -> String {
+    let many = |blocks: BlockCount| counted(blocks.0, "block");
     match *notice {
         Notice::MemberFailed { member: MemberIndex(member) } => format!("device {member} has left the array"),
         Notice::MemberAdded { member: MemberIndex(member) } => format!("device {member} has joined the array"),
@@ -344,31 +345,32 @@ fn words(notice: &Notice) -> String {
         Notice::ScanResumed { scan } => format!("{} goes on", scan_words(scan)),
         Notice::ScanEnded { progress, end } => end_words(progress, end),
         Notice::Restored { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member} were restored")
+            format!("{} from {lba} on device {member} restored", many(blocks))
         }
         Notice::Mismatch { member: MemberIndex(member), lba, blocks } => {
-            format!("block checksum mismatch: {blocks} blocks from {lba} on device {member}")
+            format!("block checksum mismatch: {} from {lba} on device {member}", many(blocks))
         }
         Notice::Outvoted { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member} are wrong: all else that tells of them agrees")
+            format!("{} from {lba} on device {member} found wrong: all else that tells of them agrees", many(blocks))
         }
         Notice::Undecided(Undecided { lba, blocks, strips }) => {
             let beside = match strips {
                 1 => "its copies disagree".to_owned(),
                 strips => format!("parity disagrees with them and those below them in {strips} strips"),
             };
-            format!("{blocks} blocks from {lba} of the volume may be wrong: {beside}, and nothing says which is right")
+            format!("{} from {lba} of the volume may be wrong: {beside}, and nothing says which is right", many(blocks))
         }
         Notice::BlocksLost { member: MemberIndex(member), lba, blocks, reason: BadReason::Lost } => {
-            format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
+            format!("{} from {lba} on device {member} lost until written again", many(blocks))
         }
         Notice::BlocksLost { member: MemberIndex(member), lba, blocks, reason: BadReason::Unreadable } => {
             format!(
-                "{blocks} blocks from {lba} on device {member} can't be read nor made up; 'raidlab array recover' tries them again"
+                "{} from {lba} on device {member} can't be read nor made up; 'raidlab array recover' tries again",
+                many(blocks)
             )
         }
         Notice::ReadAgain { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member}, which could not be read, can be read again")
+            format!("{} from {lba} on device {member} can be read again, after errors", many(blocks))
         }
         Notice::Serving => "the array is served".to_owned(),
         Notice::NvramLost => {
@@ -384,7 +386,7 @@ fn words(notice: &Notice) -> String {
         Notice::Stopped => "the array is stopped".to_owned(),
         Notice::WriteLost { lba, blocks, is_kept } => {
             let hope = if is_kept { "; the cache memory keeps them for a start with all devices" } else { "" };
-            format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored{hope}")
+            format!("{} from {lba} of the volume could not be stored{hope}", counted(blocks.0, "acknowledged block"))
         }
     }
 }
@@ -392,7 +394,7 @@ fn words(notice: &Notice) -> String {
 /// How a scan ended, in words.
 fn end_words(ScanProgress { scan, done, total, counts, .. }: ScanProgress, end: ScanEnd) -> String {
     if scan == Scan::Recover {
-        return format!("the recovery has ended: {} blocks came back", counts.recovered_rows);
+        return format!("the recovery has ended: {} came back", counted(counts.recovered_rows, "block"));
     }
     let how = match end {
         ScanEnd::Through => "has ended".to_owned(),

@@ -150,10 +150,14 @@ fn a_member_that_was_put_back_is_out_at_a_check_and_behind_a_stop() {
         let before = std::fs::read(&paths[1]).expect("it can be read");
         let used = use_array(paths.clone(), settings.clone());
         used.until("whole", is_whole);
+        // Its data stay, for who reads and writes all the time.
         let member = file_in_use(&paths[1]);
-        for (number, bytes) in (0..).zip(before.chunks_exact(LABEL_BYTES)) {
-            let block = Block(bytes.try_into().expect("a block"));
-            member.write_all_at(&block.0, number * LABEL_BYTES as u64).expect("it can be written");
+        for (at, many) in [(0, AreaLayout::FRONT_BYTES), (tail_at(&paths[1]), AreaLayout::TAIL_BYTES)] {
+            for at in (at..at + many).step_by(LABEL_BYTES) {
+                let bytes = &before[at as usize..][..LABEL_BYTES];
+                let block = Block(bytes.try_into().expect("a block"));
+                member.write_all_at(&block.0, at).expect("it can be written");
+            }
         }
         if by_check {
             used.done(&Command::Check);

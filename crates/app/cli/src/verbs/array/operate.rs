@@ -14,7 +14,7 @@ use raidlab_runtime::{
     Answer, ArrayStatus, Command, Condition, DeviceStatus, ScanOutcome, ScanStatus, UndecidedStatus,
     is_nbd_uri, parse_scan_rate,
 };
-use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
+use raidlab_units::{ByteCount, NanoSpan, ParseUnitError, counted};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -353,7 +353,7 @@ pub(crate) fn recover(args: &NameArgs, output: &Output) -> Result<Exit, Failure>
     if output.is_json() {
         print_answer(&Recovered { recovered_blocks, left })?;
     } else {
-        print(&format!("{recovered_blocks} blocks came back"))?;
+        print(&format!("{} came back", counted(recovered_blocks, "block")))?;
         left.iter().try_for_each(|device| print(&printable_lines(&device.words())))?;
     }
     Ok(exit)

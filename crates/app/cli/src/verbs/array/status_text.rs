@@ -6,7 +6,7 @@ use raidlab_runtime::{
     ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine, ScanOutcome,
     ScanStatus, UndecidedStatus, ZeroedRanges,
 };
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, counted};
 
 /// Events that are shown, the latest.
 const EVENTS_SHOWN: usize = 8;
@@ -203,7 +203,7 @@ fn scan_line(scan: &ScanStatus) -> String {
     let incomplete = (scan.incomplete_stripes > 0)
         .then(|| format!(", {} stripes not compared in full (a member is missing)", scan.incomplete_stripes));
     let found = if scan.scan == "recovery" {
-        format!(", {} blocks came back", scan.recovered_rows)
+        format!(", {} came back", counted(scan.recovered_rows, "block"))
     } else {
         let ScanStatus { mismatched_rows, rewritten_rows, unreadable_rows, .. } = scan;
         let undecided = undecided_words(scan);
