@@ -12,6 +12,7 @@ use raidlab_workload::{
     Accelerator, DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World,
 };
 use raidlab_worlds::{Load, empty_result, load_settings, set_measurement};
+use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -119,7 +120,7 @@ struct OpenTarget {
 }
 
 impl FileBench {
-    /// Opens the targets called `names`, of which those that read the samples of an accelerator are folders; where there is nothing and
+    /// Opens the targets called `names`, each with its `options`, of which those that read the samples of an accelerator are folders; where there is nothing and
     /// `options` give a size, a test file or sample files are laid out. Of `destroy_data` each target takes what begins with its name.
     /// `progress` gets the name, the bytes written so far and the bytes in all.
     ///
@@ -128,18 +129,18 @@ impl FileBench {
     pub fn open(
         names: &[PathBuf],
         samples: Option<&Accelerator>,
-        (options, destroy_data): (&TargetOptions, &[String]),
+        (options, destroy_data): (&dyn Fn(usize) -> TargetOptions, &[String]),
         load: LoadOptions,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(&Path, ByteCount, ByteCount),
     ) -> Result<Self, FileError> {
         let mut bench = Self { targets: Vec::new(), options: load };
-        for name in names {
+        for (index, name) in names.iter().enumerate() {
+            let options = options(index);
             let place = samples.map_or_else(|| place_of(name), |_| SampleFolder::place_in(name));
             let is_ours = options.lay_out.is_some() && !is_remote_uri(name) && !place.exists();
             let named = destroy_data.iter().find(|given| is_name_of(given, name, &place));
-            let options =
-                TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options.clone() };
+            let options = TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options };
             let mut tell = |state: LayOutProgress| progress(name, state.written, state.total);
             let opened = match samples {
                 Some(it) => Target::open_samples(name, it, &options, cancel, &mut tell),
@@ -265,12 +266,12 @@ impl FileBench {
 
     /// A target, and the load on it. Of a trace each target has the part that goes to its number.
     fn job<'a>(&self, load: &Load, index: u32, open: &'a OpenTarget) -> (&'a Target, DriverConfig) {
+        let spec = &load.workload.spec;
+        // Where there is no such target, the run says so.
+        let own = spec.on_target(index, self.targets.len() as u32).unwrap_or(Cow::Borrowed(spec));
         // What is verified is stamped block by block.
-        let block_bytes = if self.options.verify {
-            open.target.block_bytes()
-        } else {
-            open.target.blocks_for(&load.workload.spec)
-        };
+        let block_bytes =
+            if self.options.verify { open.target.block_bytes() } else { open.target.blocks_for(&own) };
         let config = load.driver_config(open.target.size(), block_bytes);
         let worker = match load.workload.spec.trace {
             Some(_) => Worker { index, count: self.targets.len() as u32 },
@@ -290,10 +291,14 @@ impl FileBench {
     fn set_parts(&self, result: &mut RunResult, load: &Load, outcome: &LoadOutcome) {
         let (targets, workers) = (self.targets.len() as u32, self.options.workers.get());
         if targets > 1 || workers > 1 {
-            let per_target = load.workload.spec.iodepth_of_workers(load.iodepth, workers);
-            result.iodepth = per_target.saturating_mul(targets);
-            let iodepth_per_target = per_target.div_ceil(workers);
-            result.load = Some(LoadFacts { targets, workers, iodepth_per_target });
+            let each = load.workload.spec.iodepths_on(targets, load.iodepth, workers);
+            result.iodepth = each.iter().copied().fold(0, u32::saturating_add);
+            let is_same = each.windows(2).all(|pair| pair[0] == pair[1]);
+            result.load = each.first().filter(|_| is_same).map(|per_target| LoadFacts {
+                targets,
+                workers,
+                iodepth_per_target: per_target.div_ceil(workers),
+            });
         }
         if targets > 1 {
             let each = self.targets.iter().zip(&outcome.targets);
@@ -413,7 +418,7 @@ mod tests {
     /// Opens targets as one command does that lays out what is not there, and closes them as one that removes what it laid out.
     fn come_and_go(names: &[&Path], samples: Option<&Accelerator>, removes: bool) -> bool {
         let lay_out = Some(ByteCount::from_mib(4));
-        let options = TargetOptions { lay_out, direct: false, may_write: false, destroy_data: None };
+        let options = |_| TargetOptions { lay_out, direct: false, may_write: false, destroy_data: None };
         let cancel = AtomicBool::new(false);
         let load = LoadOptions::default();
         let names: Vec<PathBuf> = names.iter().map(|name| name.to_path_buf()).collect();

@@ -78,7 +78,7 @@ use raidlab_hardware::{Catalog, CatalogError, YearRange};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_raid::LayoutError;
 use raidlab_units::ByteCount;
-use raidlab_workload::{BottleneckFacts, RunResult};
+use raidlab_workload::{BottleneckFacts, RunResult, SpecError};
 use raidlab_worlds::CacheSettings;
 use raidlab_worlds::simulated::{SimulatedError, name_bottleneck};
 use raidlab_worlds::{ModelledArray, ModelledSettings, Models, drive_beside};
@@ -164,6 +164,9 @@ pub enum PlanError {
         /// What it is instead.
         what: &'static str,
     },
+    /// An application is for several targets, and there is one array.
+    #[error(transparent)]
+    Targets(#[from] SpecError),
     /// A mean rate is above the peak.
     #[error(
         "application '{application}' makes {mean} requests/s on average (--mean-iops) and {peak} at its peak (--iops, --mib-per-sec): no \
@@ -255,6 +258,7 @@ pub fn plan(
     has_time: &mut dyn FnMut() -> bool,
     progress: &mut dyn FnMut(&str, f64),
 ) -> Result<PlanOutcome, PlanError> {
+    order.applications.iter().try_for_each(|app| app.workload.spec.check_targets(1))?;
     if order.together {
         order.applications.iter().try_for_each(Application::check_together)?;
     }

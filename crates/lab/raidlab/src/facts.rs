@@ -2,6 +2,7 @@
 
 use raidlab_workload::{AccessLine, Metric, MixPart, Phase, Rhythm, Workload};
 use serde::Serialize;
+use std::num::NonZeroU32;
 
 /// A workload, and where its figures are from.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -55,6 +56,9 @@ pub struct PartFacts<'a> {
     pub places: String,
     /// Its kinds of request.
     pub lines: Vec<LineFacts>,
+    /// The target of the run that it is for, from 1; without it each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<u32>,
     /// What makes its requests instead of lines, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
@@ -111,6 +115,7 @@ fn part(part: &MixPart) -> PartFacts<'_> {
     PartFacts {
         name: &part.name,
         weight: part.weight,
+        target: part.target.map(NonZeroU32::get),
         iodepth: part.iodepth,
         pacing: part.pacing.to_string(),
         rhythm: rhythm(&part.rhythm),

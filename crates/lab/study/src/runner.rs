@@ -597,7 +597,9 @@ fn open(
         may_write: section.load.workloads.iter().any(|workload| workload.spec.writes()),
         destroy_data: None,
     };
-    let (names, what) = (std::slice::from_ref(&section.path), (&options, &section.destroy_data[..]));
+    let own = |_| options.clone();
+    let (names, what): (_, (&dyn Fn(usize) -> TargetOptions, _)) =
+        (std::slice::from_ref(&section.path), (&own, &section.destroy_data[..]));
     let mut tell = |_: &Path, written, total| prepare(written, total);
     let mut bench = FileBench::open(names, samples, what, LoadOptions::default(), cancel, &mut tell)?;
     if options.lay_out.is_some() {

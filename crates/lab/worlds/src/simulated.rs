@@ -221,7 +221,9 @@ fn run_with(
     let mut result = empty_result(World::Simulated, array.label(), load);
     set_measurement(&mut result, load, &outcome.measurement);
     let volumes = u32::from(array.volume_count());
-    if volumes > 1 && load.iodepth.is_multiple_of(volumes) {
+    if load.workload.spec.targets().is_some() {
+        result.iodepth = load.workload.spec.iodepths_on(volumes, load.iodepth, 1).iter().sum();
+    } else if volumes > 1 && load.iodepth.is_multiple_of(volumes) {
         let iodepth_per_target = load.iodepth / volumes;
         result.load = Some(LoadFacts { targets: volumes, workers: 1, iodepth_per_target });
     }

@@ -12,6 +12,8 @@
 //! streams start evenly spread over each target. If several hosts make a load together, the caller decides when to
 //! start once everything is ready here ([`run_targets`]), and all threads wait for that moment.
 //!
+//! A workload whose parts name targets asks of each target what those parts ask.
+//!
 //! **A target that fails** is abandoned, and its results until then are kept; the others go on. If all fail the run is
 //! an error.
 
@@ -33,8 +35,9 @@ use crate::verify::Verifier;
 use fit::{check_engine, check_fit, check_ops, engine_for};
 use outcome::{JobOutcome, both, cost_between, fail_if_all_did, gather, of_lane};
 use raidlab_units::{NanoSpan, Nanos};
-use raidlab_workload::{AccessSpec, Driver, DriverConfig, OpSet, derived_seed};
+use raidlab_workload::{AccessSpec, Driver, DriverConfig, DriverError, OpSet, derived_seed};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -101,15 +104,12 @@ pub fn run_targets(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<LoadOutcome, LoadError> {
-    for (target, config) in targets {
-        check_fit(target, spec, config)?;
-        check_engine(target, options)?;
-        check_ops(target, spec.ops(), options)?;
-    }
+    let specs = specs_of(targets, spec, options)?;
     let jobs = jobs(targets, options);
     let order = Order {
         targets,
         spec,
+        specs: &specs,
         options,
         cancel,
         gate: Barrier::new(jobs.len() + 1),
@@ -117,7 +117,7 @@ pub fn run_targets(
         go_at_ns: AtomicU64::new(0),
         board: Mutex::new(vec![LoadProgress::default(); jobs.len()]),
         clock: Clock::start(),
-        verifiers: verifiers(targets, spec, options)?,
+        verifiers: verifiers(targets, &specs, options)?,
     };
     let (before, own_before) = (process_cpu(), ThreadReading::now());
     let ended = std::thread::scope(|scope| {
@@ -163,6 +163,22 @@ pub fn run_targets(
     fail_if_all_did(outcome)
 }
 
+/// What is asked of each target, which it can do.
+fn specs_of<'a>(
+    targets: &[(&Target, DriverConfig)],
+    spec: &'a AccessSpec,
+    options: &LoadOptions,
+) -> Result<Vec<Cow<'a, AccessSpec>>, LoadError> {
+    let each = (0..).zip(targets).map(|(index, (target, config))| {
+        let own = spec.on_target(index, targets.len() as u32).map_err(DriverError::from)?;
+        check_fit(target, &own, config)?;
+        check_engine(target, options)?;
+        check_ops(target, own.ops(), options)?;
+        Ok(own)
+    });
+    each.collect()
+}
+
 /// Whether all that is asked for is reads and writes.
 fn moves_bytes_only(spec: &AccessSpec) -> bool {
     spec.ops().without(OpSet::TRANSFERS).is_empty()
@@ -176,17 +192,17 @@ fn unpolled_note(spec: &AccessSpec, options: &LoadOptions) -> Option<String> {
 
 fn verifiers(
     targets: &[(&Target, DriverConfig)],
-    spec: &AccessSpec,
+    specs: &[Cow<'_, AccessSpec>],
     options: &LoadOptions,
 ) -> Result<Vec<Verifier>, LoadError> {
     if !options.verify {
         return Ok(Vec::new());
     }
-    let verifier = |(target, config): &(&Target, DriverConfig)| {
+    let verifier = |((target, config), spec): (&(&Target, DriverConfig), &Cow<'_, AccessSpec>)| {
         let slots = (options.workers.get(), spec.iodepth(config.iodepth));
         Verifier::new(target, spec, config, slots)
     };
-    targets.iter().map(verifier).collect()
+    targets.iter().zip(specs).map(verifier).collect()
 }
 
 /// What one thread does.
@@ -225,6 +241,8 @@ fn jobs(targets: &[(&Target, DriverConfig)], options: &LoadOptions) -> Vec<Job> 
 struct Order<'a> {
     targets: &'a [(&'a Target, DriverConfig)],
     spec: &'a AccessSpec,
+    /// What is asked of each target.
+    specs: &'a [Cow<'a, AccessSpec>],
     options: &'a LoadOptions,
     cancel: &'a AtomicBool,
     /// Opens when every thread is ready, or has failed to be; and again when it is known whether and when to begin.
@@ -314,7 +332,7 @@ impl Order<'_> {
 
     fn drivers(&self, job: &Job) -> Result<Vec<Driver>, LoadError> {
         let driver = |index: &usize| {
-            let driver = Driver::new(self.spec, &self.config_of(job.worker, *index))?;
+            let driver = Driver::new(&self.specs[*index], &self.config_of(job.worker, *index))?;
             Ok(if self.options.latency_split { driver.with_latency_split() } else { driver })
         };
         job.targets.iter().map(driver).collect()

@@ -8,7 +8,7 @@ use raidlab_engines::{
     run_targets,
 };
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Measurement};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Measurement, MixPart};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -52,6 +52,42 @@ fn a_mix_is_measured() {
         assert_eq!((outcome.threads, outcome.targets.len()), (1, 1));
         assert!(!outcome.cancelled);
     }
+}
+
+/// A log on one file and random reads of another, which is open for reading only.
+#[test]
+fn parts_run_on_their_targets_alone() {
+    let ((_one, first), (_other, second)) = (test_file(1), test_file(1));
+    let data = Target::open(&first, &TargetOptions::default()).unwrap();
+    let log = Target::open(&second, &writable()).unwrap();
+    let part = |name: &str, target, line| MixPart {
+        name: name.into(),
+        target: NonZeroU32::new(target),
+        lines: vec![line],
+        ..MixPart::default()
+    };
+    let parts = vec![
+        part("data", 1, AccessLine::plain(8192, 100, 100)),
+        part("log", 2, AccessLine::plain(4096, 0, 0)),
+    ];
+    let spec = AccessSpec { name: "both".into(), parts, ..AccessSpec::default() };
+    let all = |targets: &[&Target]| {
+        let targets: Vec<_> = targets.iter().map(|target| (*target, until(target, 2, 200))).collect();
+        let cancel = AtomicBool::new(false);
+        run_targets(&targets, &spec, &LoadOptions::default(), &mut || Go::Now, &cancel, &mut |_| {})
+    };
+    let outcome = all(&[&data, &log]).unwrap();
+    let requests = |measured: &Measurement| (measured.ops.read.requests, measured.ops.write.requests);
+    assert_eq!(requests(&outcome.targets[0].measurement), (200, 0));
+    assert_eq!(requests(&outcome.targets[1].measurement), (0, 200));
+    let parts: Vec<_> = outcome.measurement.parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(parts, ["data", "log"]);
+    assert!(
+        all(&[&log, &data]).is_err_and(|error| error.to_string().contains("read")),
+        "no log on the first"
+    );
+    let refused = all(&[&log]).unwrap_err();
+    assert!(refused.is_input() && refused.to_string().contains("has parts for 2 targets"), "{refused}");
 }
 
 /// A file in the page cache takes any length, as a log that is written record by record needs it.

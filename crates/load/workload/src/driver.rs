@@ -134,6 +134,7 @@ impl Driver {
             return Err(DriverError::Zero { what: "the target's block size" });
         }
         spec.validate()?;
+        spec.check_targets(1)?;
         let pacer = Pacer::new(spec, config)?;
         let own = spec.iodepth.map(|own| config.worker.share_of(u64::from(own)) as u32);
         let places = pacer.as_ref().map_or(own.unwrap_or(config.iodepth), Pacer::places);

@@ -12,6 +12,9 @@
 //!
 //! Only random requests are drawn by the distribution; sequential ones continue from the last, of whichever kind.
 //!
+//! The working set may be cut into *files*, equal ones side by side. Each request goes to one of them: in turn, or to one drawn evenly.
+//! Each has a position of its own, from which sequential requests go on, and a distribution of its own.
+//!
 //! | distribution | places `0 <= k < n` |
 //! |---|---|
 //! | uniform | each with the same probability |
@@ -64,6 +67,37 @@ pub enum Distribution {
     Shuffle,
 }
 
+/// Files that a working set is cut into at most: each has a few words of memory.
+pub(crate) const FILES_MAX: u32 = 1 << 20;
+
+/// The equal files, side by side, that a working set is cut into, and which of them a request goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedFiles {
+    /// How many; one is the working set itself.
+    pub count: u32,
+    /// Requests that go to a file before the next has its turn.
+    pub burst: u32,
+    /// Which is next.
+    pub order: FileOrder,
+}
+
+/// Which file is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileOrder {
+    /// The one behind the last, and behind the last of all the first.
+    #[default]
+    InTurn,
+    /// One that is drawn, each with the same chance.
+    Random,
+}
+
+impl Default for PlacedFiles {
+    fn default() -> Self {
+        Self { count: 1, burst: 1, order: FileOrder::InTurn }
+    }
+}
+
 /// The part of the target in use, and where in it random requests go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
@@ -77,6 +111,8 @@ pub struct Places {
     pub distribution: Distribution,
     /// Whether the ranks of the distribution are scattered over the working set.
     pub scrambled: bool,
+    /// The files that the working set is cut into.
+    pub files: PlacedFiles,
 }
 
 impl Default for Places {
@@ -88,6 +124,7 @@ impl Default for Places {
             working_set_pct: 100.0,
             distribution: Distribution::Uniform,
             scrambled: false,
+            files: PlacedFiles::default(),
         }
     }
 }
@@ -100,6 +137,12 @@ impl Places {
         }
         if self.size == Some(ByteCount::ZERO) {
             return Some(("size", "must be at least one request"));
+        }
+        if !(1..=FILES_MAX).contains(&self.files.count) {
+            return Some(("files", "must be 1 to 1048576"));
+        }
+        if self.files.burst == 0 {
+            return Some(("file_burst", "must be at least 1"));
         }
         match &self.distribution {
             Distribution::Zipf { theta } if !(*theta > 0.0 && *theta <= 100.0) => {
@@ -193,6 +236,17 @@ impl std::fmt::Display for Places {
         if self.start > ByteCount::ZERO {
             write!(f, ", from {}", self.start.plain())?;
         }
-        self.size.map_or(Ok(()), |size| write!(f, ", over {}", size.plain()))
+        if let Some(size) = self.size {
+            write!(f, ", over {}", size.plain())?;
+        }
+        if self.files.count > 1 {
+            let PlacedFiles { count, burst, order } = self.files;
+            let order = if order == FileOrder::Random { "at random" } else { "in turn" };
+            write!(f, ", {count} files {order}")?;
+            if burst > 1 {
+                write!(f, ", {burst} requests each")?;
+            }
+        }
+        Ok(())
     }
 }

@@ -99,7 +99,8 @@ struct Seen {
 }
 
 impl Portrait {
-    /// Watches `spec` from the start of a run, with `iodepth` requests in flight where it has no number of its own.
+    /// Watches `spec` from the start of a run, with `iodepth` requests in flight where it has no number of its own. Parts for targets of
+    /// their own are watched side by side, and those for each target on one.
     ///
     /// # Errors
     /// [`DriverError`] for what can't be run on any target.
@@ -112,7 +113,10 @@ impl Portrait {
             run: watched(spec),
             ..DriverConfig::default()
         };
-        let (seen, end) = watch(Driver::new(spec, &config)?, config.run);
+        spec.validate()?;
+        let mut on_one = spec.clone();
+        on_one.parts.iter_mut().for_each(|part| part.target = None);
+        let (seen, end) = watch(Driver::new(&on_one, &config)?, config.run);
         let names: Vec<&str> = spec.streams().map(|(name, ..)| name).collect();
         Ok(Self {
             watched_ns: end,

@@ -19,7 +19,8 @@
 //! Around the lines a specification says where its requests go ([`Places`]), when they start ([`Pacing`]) and what data
 //! writes carry ([`DataSpec`]). Instead of lines it can have *parts* that run at once, each with its own lines, places
 //! and pacing. Parts with *weights* share one loop, and each request is drawn from one of them by weight; parts without
-//! run in separate loops.
+//! run in separate loops. These may name one of the run's *targets*, and then run on that alone: what is asked of one target
+//! ([`AccessSpec::on_target`]) has a driver of its own.
 //!
 //! **Differs from Iometer:** its dynamo waits the next burst's delay, before it; here the delay of the burst that ended
 //! is waited, as its guide says. With one delay for all lines, or one line, both are the same.
@@ -41,6 +42,8 @@ use crate::replay::{Replay, Timing};
 use crate::rhythm::Rhythm;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 /// A time as a number of nanoseconds, which results have where a workload's file has a text with a unit.
 mod in_ns {
@@ -114,6 +117,8 @@ pub struct MixPart {
     pub weight: Option<u32>,
     /// Lines; at least one, unless there is an actor.
     pub lines: Vec<AccessLine>,
+    /// The target of the run that it is for, from 1; none for each of them.
+    pub target: Option<NonZeroU32>,
     /// What makes its requests instead of lines. It has a pace and requests in flight of its own.
     pub actor: Option<Actor>,
     /// When it is at work; in a loop of its own.
@@ -211,6 +216,40 @@ impl AccessSpec {
         found.then_some(spec)
     }
 
+    /// How many targets its parts are for; none where they name none, and each is for all.
+    pub fn targets(&self) -> Option<u32> {
+        self.parts.iter().filter_map(|part| part.target).max().map(NonZeroU32::get)
+    }
+
+    /// Checks that it can be run on `count` targets: there is one for each part, and each has a part.
+    ///
+    /// # Errors
+    /// [`SpecError::Targets`] where it can't.
+    pub fn check_targets(&self, count: u32) -> Result<(), SpecError> {
+        let is_for_all = self.parts.iter().any(|part| part.target.is_none());
+        match self.targets() {
+            Some(needs) if needs > count || (needs < count && !is_for_all) => {
+                Err(SpecError::Targets { spec: self.name.clone(), needs, count })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is asked of target number `index`, from 0, of `count`: that is then the only one there is.
+    ///
+    /// # Errors
+    /// [`SpecError::Targets`] where parts are for more targets or fewer.
+    pub fn on_target(&self, index: u32, count: u32) -> Result<Cow<'_, Self>, SpecError> {
+        self.check_targets(count)?;
+        if self.targets().is_none() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut own = self.clone();
+        own.parts.retain(|part| part.target.is_none_or(|target| target.get() == index + 1));
+        own.parts.iter_mut().for_each(|part| part.target = Some(NonZeroU32::MIN));
+        Ok(Cow::Owned(own))
+    }
+
     /// Whether its parts share a loop by weight.
     pub fn has_weights(&self) -> bool {
         self.parts.iter().any(|part| part.weight.is_some())
@@ -239,6 +278,13 @@ impl AccessSpec {
             None => loop_iodepth(part.iodepth, part.pacing, run),
         });
         each.fold(0, u32::saturating_add)
+    }
+
+    /// Requests in flight at most on each of `targets`, which [`AccessSpec::check_targets`] allows, where each of `workers` is asked for
+    /// `run` of them.
+    pub fn iodepths_on(&self, targets: u32, run: u32, workers: u32) -> Vec<u32> {
+        let own = (0..targets).filter_map(|index| self.on_target(index, targets).ok());
+        own.map(|spec| spec.iodepth_of_workers(run, workers)).collect()
     }
 
     /// Requests in flight at most where each of `workers` is asked for `run` of them: they share its own numbers.

@@ -2,13 +2,18 @@
 //!
 //! A [`RequestStream`] applies a specification's lines to one working set on a target. It knows nothing of time and of
 //! requests in flight; the same seed gives the same stream. One request costs at most four random draws (more if places
-//! are not drawn evenly) and no division (except for sequential requests at an alignment that is not a power of two).
+//! are not drawn evenly, or if files are) and no division (except for sequential requests at an alignment that is not a power of two).
+//!
+//! ```text
+//! working set   |== file 0 ==|== file 1 ==|== file 2 ==|      lines know file 0 only: its places, its samplers
+//! files         position 0   position 1   position 2          the file whose turn it is moves its request on by `base_bytes`
+//! ```
 //!
 //! Invariant: every request lies within the working set, at a multiple of its line's alignment.
 
 use crate::driver::{DriverConfig, DriverError};
 use crate::op::IoOp;
-use crate::places::Places;
+use crate::places::{FileOrder, PlacedFiles, Places};
 use crate::rng::{Rng, derived_seed};
 use crate::sampler::Sampler;
 use crate::spec::AccessLine;
@@ -42,8 +47,20 @@ struct ReadyLine {
     first_bytes: u64,
     /// Aligned places at which a request fits the working set; at least one.
     places: u64,
-    /// Draws places, where they are not drawn evenly.
-    sampler: Option<Box<Sampler>>,
+    /// Draw places, one for each file; none where places are drawn evenly.
+    samplers: Vec<Sampler>,
+}
+
+/// The files of a working set, where there are several.
+#[derive(Clone, Debug)]
+struct Turns {
+    /// Where the last request of each file ended, as in the first file.
+    positions: Vec<u64>,
+    file_bytes: u64,
+    order: FileOrder,
+    burst: u32,
+    /// Requests that still go to the file under way.
+    left: u32,
 }
 
 /// The endless sequence of requests.
@@ -52,11 +69,15 @@ pub(crate) struct RequestStream {
     lines: Vec<ReadyLine>,
     /// The line for each of the hundred outcomes of the draw by share.
     line_by_pct: [u16; 100],
-    /// Where the working set ends.
+    /// Where the working set ends, or the first of its files.
     end_bytes: u64,
     rng: Rng,
-    /// Where the last request ended; a sequential one goes on from here.
+    /// Where the last request ended; a sequential one goes on from here. Of files that of the one under way, as in the first.
     position_bytes: u64,
+    /// The file under way, and how far from the first it begins.
+    file: usize,
+    base_bytes: u64,
+    turns: Option<Box<Turns>>,
     /// Line of the burst under way.
     line: usize,
     /// Requests of that burst still to come.
@@ -76,7 +97,10 @@ impl ReadyLine {
             DriverError::RegionTooSmall { region: ByteCount(end - start), request_bytes: line.bytes },
         )?;
         let count = spare_bytes / align_bytes + 1;
-        let sampler = Sampler::new(places, count, derived_seed(config.seed, SAMPLER_STREAM)).map(Box::new);
+        let seed = derived_seed(config.seed, SAMPLER_STREAM);
+        let sampler = |file: u32| {
+            Sampler::new(places, count, if file == 0 { seed } else { derived_seed(seed, file.into()) })
+        };
         Ok(Self {
             bytes: line.bytes,
             read_pct: line.read_pct,
@@ -87,7 +111,7 @@ impl ReadyLine {
             align_mask: if align_bytes.is_power_of_two() { align_bytes - 1 } else { 0 },
             first_bytes,
             places: count,
-            sampler,
+            samplers: (0..places.files.count).map_while(sampler).collect(),
         })
     }
 
@@ -117,17 +141,24 @@ impl RequestStream {
             region: config.region,
         };
         let (start, end) = places.working_set(config.region).ok_or_else(outside)?;
+        let file_bytes = file_bytes(end - start, places.files, lines, config.block_bytes);
+        let end = if places.files.count > 1 { start + file_bytes } else { end };
         let mut ready = Vec::with_capacity(lines.len());
         for (index, line) in lines.iter().enumerate() {
             check_for_target(spec, index + 1, line, config.block_bytes)?;
             ready.push(ReadyLine::new(line, (start, end), places, config)?);
         }
+        let position_bytes = start + share_of(config.start_offset.get(), end - start, config.region.get());
         Ok(Self {
             lines: ready,
             line_by_pct: lines_by_pct(lines),
             end_bytes: end,
             rng: Rng::new(config.seed),
-            position_bytes: start + share_of(config.start_offset.get(), end - start, config.region.get()),
+            position_bytes,
+            // The first request goes to the file behind it.
+            file: places.files.count as usize - 1,
+            base_bytes: 0,
+            turns: Turns::of(places.files, file_bytes, position_bytes),
             line: 0,
             burst_left: 0,
         })
@@ -144,10 +175,14 @@ impl RequestStream {
             self.burst_left = self.lines[self.line].burst;
         }
         self.burst_left -= 1;
+        if let Some(turns) = &mut self.turns {
+            turns.next(&mut self.rng, &mut self.file, &mut self.position_bytes);
+            self.base_bytes = self.file as u64 * turns.file_bytes;
+        }
         let line = &mut self.lines[self.line];
         let op = if self.rng.chance_pct(line.read_pct) { IoOp::Read } else { IoOp::Write };
         let offset_bytes = if self.rng.chance_pct(line.random_pct) {
-            let place = match &mut line.sampler {
+            let place = match line.samplers.get_mut(self.file) {
                 None => self.rng.below(line.places),
                 Some(sampler) => sampler.draw(&mut self.rng),
             };
@@ -159,8 +194,50 @@ impl RequestStream {
         };
         self.position_bytes = offset_bytes + u64::from(line.bytes);
         let delay_after = if self.burst_left == 0 { line.delay } else { NanoSpan::ZERO };
-        Request { op, offset_bytes, bytes: line.bytes, delay_after }
+        Request { op, offset_bytes: offset_bytes + self.base_bytes, bytes: line.bytes, delay_after }
     }
+}
+
+impl Turns {
+    /// Those of `files`, in each of which the first request goes on from `position_bytes`; none of a single one.
+    fn of(files: PlacedFiles, file_bytes: u64, position_bytes: u64) -> Option<Box<Self>> {
+        let PlacedFiles { count, burst, order } = files;
+        (count > 1).then(|| {
+            let positions = vec![position_bytes; count as usize];
+            Box::new(Self { positions, file_bytes, order, burst, left: 0 })
+        })
+    }
+
+    /// Goes on to the file that the next request is of.
+    #[inline(never)]
+    fn next(&mut self, rng: &mut Rng, file: &mut usize, position_bytes: &mut u64) {
+        if self.left > 0 {
+            self.left -= 1;
+            return;
+        }
+        self.left = self.burst - 1;
+        self.positions[*file] = *position_bytes;
+        *file = match self.order {
+            FileOrder::Random => rng.below(self.positions.len() as u64) as usize,
+            FileOrder::InTurn if *file + 1 == self.positions.len() => 0,
+            FileOrder::InTurn => *file + 1,
+        };
+        *position_bytes = self.positions[*file];
+    }
+}
+
+/// Length of each of `files` in `bytes`: so many whole alignments that places are aligned in all of them as in the first.
+fn file_bytes(bytes: u64, files: PlacedFiles, lines: &[AccessLine], block_bytes: u32) -> u64 {
+    let divisor = |one: u64, other: u64| {
+        let (mut one, mut other) = (one, other);
+        while other > 0 {
+            (one, other) = (other, one % other);
+        }
+        one
+    };
+    let aligns = lines.iter().map(|line| u64::from(line.alignment_bytes(block_bytes)).max(1));
+    let unit = aligns.fold(1u64, |unit, align| (unit / divisor(unit, align)).saturating_mul(align));
+    bytes / u64::from(files.count.max(1)) / unit * unit
 }
 
 /// What a storage target with blocks of `block_bytes` asks of a line.
@@ -251,6 +328,46 @@ mod tests {
         assert!((2250..2750).contains(&changed), "{changed} changed direction");
     }
 
+    fn in_files(line: AccessLine, files: PlacedFiles, distribution: Distribution) -> AccessSpec {
+        AccessSpec { places: Places { distribution, files, ..Places::default() }, ..spec(vec![line]) }
+    }
+
+    #[test]
+    fn files_have_their_turns_and_each_goes_on_from_its_own_last() {
+        let line = AccessLine::plain(4096, 100, 0);
+        let blocks = |files, count| -> Vec<u64> {
+            let spec = in_files(line, files, Distribution::Uniform);
+            // Three files of two blocks; what is left at the end is no file's.
+            let requests = take(&spec, &config(7 * 4096, 1), count);
+            requests.iter().map(|request| request.offset_bytes / 4096).collect()
+        };
+        let three = PlacedFiles { count: 3, ..PlacedFiles::default() };
+        assert_eq!(blocks(three, 8), [0, 2, 4, 1, 3, 5, 0, 2]);
+        assert_eq!(blocks(PlacedFiles { burst: 2, ..three }, 8), [0, 1, 2, 3, 4, 5, 0, 1]);
+        let drawn = blocks(PlacedFiles { burst: 2, order: FileOrder::Random, ..three }, 6000);
+        assert!(drawn.chunks(2).all(|pair| pair[0] + 1 == pair[1] && pair[0] % 2 == 0), "whole bursts");
+        for file in 0..3 {
+            let count = drawn.iter().filter(|block| **block / 2 == file).count();
+            assert!((1850..2150).contains(&count), "{count} of 6000 to file {file}");
+        }
+        let small = in_files(line, PlacedFiles { count: 8, ..three }, Distribution::Uniform);
+        let error = RequestStream::new("x", &small.lines, &small.places, &config(7 * 4096, 1)).unwrap_err();
+        assert!(matches!(error, DriverError::RegionTooSmall { .. }), "{error}");
+    }
+
+    #[test]
+    fn each_file_is_shuffled_by_itself() {
+        let files = PlacedFiles { count: 4, ..PlacedFiles::default() };
+        let shuffled = in_files(AccessLine::plain(512, 100, 100), files, Distribution::Shuffle);
+        let places = offsets(&take(&shuffled, &config(4 * 64 * 512, 3), 4 * 64));
+        let mut sorted = places.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq((0..4 * 64).map(|place| place * 512)), "each place once");
+        let of = |file: usize| places.iter().skip(file).step_by(4).map(|place| place % (64 * 512));
+        assert!((0..4).all(|file| places[file] / (64 * 512) == file as u64));
+        assert!(of(0).ne(of(1)), "each in an order of its own");
+    }
+
     #[test]
     fn alignment_other_than_the_size_is_kept() {
         for align in [512u32, 1536, 65536] {
@@ -309,7 +426,7 @@ mod tests {
         let mib = |n| ByteCount::from_mib(n);
         let (start, size) = (mib(64), Some(mib(512)));
         let distribution = Distribution::Pareto { h: 0.2 };
-        let places = Places { start, size, working_set_pct: 25.0, distribution, scrambled: false };
+        let places = Places { start, size, working_set_pct: 25.0, distribution, ..Places::default() };
         let wide = AccessSpec { places, ..spec(vec![AccessLine::plain(4096, 100, 50)]) };
         let requests = take(&wide, &config(1 << 30, 3), 40_000);
         let inside = |request: &&Request| (64 << 20..192 << 20).contains(&request.offset_bytes);
@@ -384,14 +501,18 @@ mod tests {
             region_blocks in 256u64..100_000,
             start_blocks in 0u64..256,
             sizes in proptest::collection::vec((1u32..256, proptest::option::of(1u32..300), 0u8..=100), 4),
+            files in 1u32..4,
         ) {
             let lines: Vec<AccessLine> = sizes.iter().map(|&(blocks, align, pct)| AccessLine {
                 share_pct: 25,
                 align_bytes: align.map(|align| align * 512),
                 ..AccessLine::plain(blocks * 512, pct, pct)
             }).collect();
-            let spec = spec(lines.clone());
+            let files = PlacedFiles { count: files, burst: files, ..PlacedFiles::default() };
+            let spec = AccessSpec { places: Places { files, ..Places::default() }, ..spec(lines.clone()) };
             let config = DriverConfig { start_offset: ByteCount(start_blocks * 512), ..config(region_blocks * 512, seed) };
+            // Files of lengths that fit all alignments may be none.
+            prop_assume!(RequestStream::new(&spec.name, &spec.lines, &spec.places, &config).is_ok());
             let requests = take(&spec, &config, 500);
             for request in &requests {
                 prop_assert!(request.offset_bytes + u64::from(request.bytes) <= region_blocks * 512);

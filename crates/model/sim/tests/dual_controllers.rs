@@ -14,7 +14,8 @@ use raidlab_sim::{
     SimulationOutcome, find_bottleneck, simulate, simulate_enclosure,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec};
+use raidlab_workload::{AccessLine, AccessSpec, Measurement, MixPart};
+use std::num::NonZeroU32;
 
 use ControllerName::{A, B};
 
@@ -275,6 +276,34 @@ fn who_is_left_without_a_mirror_writes_through() {
     let found = failover(&run(&enclosure, &load));
     let (before, after) = (found.before.expect("100 ms").0, found.after_pause.expect("seconds").0);
     assert!(before > 3.0 * after, "{before} and then {after} IOPS");
+}
+
+/// A part for a volume has all of its requests in flight there, whatever number of volumes there is.
+#[test]
+fn parts_run_on_the_volumes_that_they_are_for() {
+    let part = |name: &str, target, line| MixPart {
+        name: name.into(),
+        target: NonZeroU32::new(target),
+        lines: vec![line],
+        iodepth: Some(1),
+        ..MixPart::default()
+    };
+    let log = part("log", 2, AccessLine::plain(8192, 0, 0));
+    let both = |parts| AccessSpec { name: "both".into(), parts, ..AccessSpec::default() };
+    let run = |workload: AccessSpec, volumes: &[ControllerName]| {
+        let volumes = volumes.iter().map(|owner| volume("10", 4, *owner)).collect();
+        let load = SimulationLoad { workload, ..load(AccessLine::plain(8192, 100, 100), 1) };
+        simulate_enclosure(&enclosure(volumes), &load).map(|outcome| outcome.measurement)
+    };
+    let data = AccessLine::plain(8192, 100, 100);
+    let found = run(both(vec![part("data", 1, data), log.clone()]), &[A, B]).expect("it can be run");
+    let alone =
+        run(AccessSpec { iodepth: Some(1), ..AccessSpec::new("data", vec![data]) }, &[A]).expect("it can");
+    let reads = |measured: &Measurement| measured.ops.read.requests as f64;
+    assert_eq!(found.parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["data", "log"]);
+    assert!((reads(&found) / reads(&alone) - 1.0).abs() < 0.1, "{} and {}", reads(&found), reads(&alone));
+    let refused = run(both(vec![part("data", 1, data), log]), &[A]).expect_err("there is one volume");
+    assert!(refused.to_string().contains("has parts for 2 targets, and here is one"), "{refused}");
 }
 
 #[test]

@@ -45,9 +45,10 @@ enum Form {
 struct FioJobArgs {
     /// The workload: a built-in name, or a workload file (.toml)
     workload: String,
-    /// The file or device that fio is to load
-    #[arg(long, default_value = "TARGET", value_name = "PATH")]
-    target: String,
+    /// The file or device that fio is to load; may be repeated, one for each target that the workload has parts for, in their order
+    /// [default: TARGET]
+    #[arg(long, value_name = "PATH")]
+    target: Vec<String>,
     /// Requests in flight of loops without a number of their own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     iodepth: u32,
@@ -222,7 +223,7 @@ struct FioJobAnswer {
 fn fio_job(args: &FioJobArgs, output: &Output) -> Result<Exit, Failure> {
     let workload = workload(&args.workload)?;
     let hints = RunHints {
-        targets: vec![args.target.clone()],
+        targets: args.target.clone(),
         run: args.run,
         ramp: args.ramp,
         iodepths: vec![args.iodepth],

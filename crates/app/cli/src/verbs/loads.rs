@@ -114,6 +114,8 @@ impl SweepArgs {
         let unused = |option| move |error| Failure::input(error).with_option(option);
         let sized = varied(&plain, sizes.unwrap_or_default(), &[]).map_err(unused("--block-size"))?;
         let workloads = varied(&sized, &[], shares.unwrap_or_default()).map_err(unused("--read-pct"))?;
+        let fit = workloads.iter().try_for_each(|workload| workload.spec.check_targets(frame.targets));
+        fit.map_err(Failure::input)?;
         // A search goes from the iodepth on, whatever the workload's own is.
         if self.iodepth.is_some() && !frame.finds_load {
             check_iodepths(&workloads).map_err(|error| Failure::input(error).with_option("--iodepth"))?;

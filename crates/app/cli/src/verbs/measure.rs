@@ -23,7 +23,7 @@ use raidlab_machine::Environment;
 use raidlab_measure::file::{FileBench, FileError};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{Accelerator, DriverError, LatencySteps, RunResult};
+use raidlab_workload::{Accelerator, DriverError, LatencySteps, RunResult, Workload};
 use raidlab_worlds::{Load, LoadPlan, accelerator, sweep};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -232,7 +232,7 @@ fn measure(
         (Some(_), Some(bytes)) => {
             let size = ByteCount(bytes.get().next_multiple_of(1 << 20) + CHECKPOINT_MARGIN);
             let opened =
-                open(args, (&targets, None), (true, Some(size)), (&mut *hosts, cancel, &mut *progress));
+                open(args, (&targets, None), (&|_| true, Some(size)), (&mut *hosts, cancel, &mut *progress));
             Some(opened.map_err(|error| failure(error, args))?)
         }
         _ => None,
@@ -375,25 +375,31 @@ fn open_targets(
     if samples.is_none() && hosts.leads() {
         tell_one_file(plan, targets);
     }
-    let may_write = samples.is_none()
-        && (args.precondition > 0
-            || args.judge.writes()
-            || plan.workloads.iter().any(|workload| workload.spec.writes()));
+    let writes_all = args.precondition > 0 || args.judge.writes();
+    // Parts for other targets write there.
+    let is_written = |workload: &Workload, index: usize| {
+        let own = workload.spec.on_target(index as u32, targets.len() as u32);
+        own.is_ok_and(|own| own.writes())
+    };
+    let may_write = |index: usize| {
+        let written = || plan.workloads.iter().any(|workload| is_written(workload, index));
+        samples.is_none() && (writes_all || written())
+    };
     let are_exports = targets.iter().all(|target| is_nbd_uri(target));
     let is_absent =
         |error: &FileError| are_exports && matches!(error, FileError::Load(error) if error.is_unreachable());
     let open_all =
-        || open(args, (targets, samples), (may_write, args.size), (&mut *hosts, cancel, &mut *progress));
+        || open(args, (targets, samples), (&may_write, args.size), (&mut *hosts, cancel, &mut *progress));
     once_it_answers(targets[0].display(), PATIENCE, is_absent, open_all)
 }
 
 fn open(
     args: &Args,
     (targets, samples): (&[PathBuf], Option<&Accelerator>),
-    (may_write, lay_out): (bool, Option<ByteCount>),
+    (may_write, lay_out): (&dyn Fn(usize) -> bool, Option<ByteCount>),
     (hosts, cancel, progress): Watchers<'_>,
 ) -> Result<FileBench, FileError> {
-    let target = args.target_options(may_write, lay_out);
+    let options = |index| args.target_options(may_write(index), lay_out);
     let destroy_data: Vec<String> = args.destroy_data.iter().map(|name| text_here(name, hosts)).collect();
     let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
         hosts.watch(cancel);
@@ -402,7 +408,7 @@ fn open(
             written.get() as f64 / total.get() as f64,
         );
     };
-    let what = (&target, &destroy_data[..]);
+    let what: (&dyn Fn(usize) -> TargetOptions, _) = (&options, &destroy_data[..]);
     FileBench::open(targets, samples, what, args.engine.options(), cancel, &mut lay_out)
 }
 

@@ -123,7 +123,8 @@ fn as_text(workload: &Workload) -> String {
     }
     for part in &spec.parts {
         let weight = part.weight.map_or_else(String::new, |weight| format!(", weight {weight}"));
-        lines.push(format!("  part {}{weight}", part.name));
+        let target = part.target.map_or_else(String::new, |target| format!(", on target {target}"));
+        lines.push(format!("  part {}{weight}{target}", part.name));
         if part.phase != Phase::default() {
             lines.push(format!("    at work {}", part.phase));
         }

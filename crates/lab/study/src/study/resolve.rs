@@ -206,6 +206,9 @@ fn modelled(
             |error: ControllersError| place.value(controllers.span(), "controllers:", error.to_string());
         array = array.with_controllers(models, controllers.get_ref()).map_err(wrong)?;
     }
+    let volumes = u32::from(array.volume_count());
+    let fit = load.workloads.iter().try_for_each(|workload| workload.spec.check_targets(volumes));
+    fit.map_err(|error| place.value(level.span(), "workloads", format!("cannot be used: {error}")))?;
     let (usable, region) = (array.usable, given.region.as_ref());
     let wanted = region.map_or(usable, |region| *region.get_ref());
     let span = region.map_or(level.span(), Spanned::span);
@@ -266,6 +269,21 @@ fn unknown_parts(place: Place<'_>, given: &SimulateFile, unknown: UnknownParts) 
     StudyFileError::UnknownParts { file: place.file.to_owned(), parts }
 }
 
+/// Refuses workloads for several targets where there is one: arrays of a simulation have volumes, each of which is a target.
+fn check_one_target(
+    place: Place<'_>,
+    world: World,
+    (names, workloads): (&[Spanned<String>], &[Workload]),
+) -> Result<(), StudyFileError> {
+    if world == World::Simulated {
+        return Ok(());
+    }
+    names.iter().zip(workloads).try_for_each(|(name, workload)| {
+        let fits = workload.spec.check_targets(1);
+        fits.map_err(|error| place.value(name.span(), "workloads", format!("cannot be used: {error}")))
+    })
+}
+
 /// The load of a section: its own settings, else the common ones.
 fn load_plan(
     place: Place<'_>,
@@ -281,6 +299,7 @@ fn load_plan(
     let workloads =
         own.workloads.as_ref().or(common.workloads.as_ref()).ok_or_else(|| missing("workloads"))?;
     let plain = each(workloads, |name| workload(place, name))?;
+    check_one_target(place, world, (workloads, &plain))?;
     let are_own = check_iodepths(&plain);
     if let (Some(iodepths), Err(error)) = (&own.iodepths, &are_own) {
         return Err(place.value(iodepths.span(), "iodepths", format!("cannot be used: {error}")));

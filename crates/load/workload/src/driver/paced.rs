@@ -51,6 +51,8 @@ pub(super) struct Pacer {
     first: usize,
     /// Actors that wait on other parts or make them wait.
     links: Vec<Link>,
+    /// Whether parts have figures of their own: there are several, or others run on other targets.
+    has_figures: bool,
 }
 
 /// One part that looks at another.
@@ -167,7 +169,9 @@ impl Pacer {
         if spec.parts.is_empty() && spec.pacing == Pacing::default() && spec.flush.is_none() {
             return Ok(None);
         }
-        let mut pacer = Self { loops: Vec::new(), parts: Vec::new(), first: 0, links: links(spec) };
+        let has_figures = spec.parts.len() > 1 || spec.targets().is_some();
+        let mut pacer =
+            Self { loops: Vec::new(), parts: Vec::new(), first: 0, links: links(spec), has_figures };
         let is_one_loop = spec.parts.is_empty() || spec.has_weights();
         if is_one_loop {
             let weights = spec.parts.iter().scan(0, |sum, part| {
@@ -217,7 +221,7 @@ impl Pacer {
             ops: Counts::allocated(replay.has(|device| device.reads), replay.has(|device| device.writes)),
             late: is_traced.then(Late::allocated),
         };
-        Ok(Self { loops: vec![one], parts: vec![part], first: 0, links: Vec::new() })
+        Ok(Self { loops: vec![one], parts: vec![part], first: 0, links: Vec::new(), has_figures: false })
     }
 
     /// The trace that is replayed, if one is.
@@ -341,13 +345,12 @@ impl Pacer {
     /// The figures of one operation of `part`, where it has figures of its own.
     #[inline]
     pub(super) fn stats(&mut self, part: u16, op: IoOp) -> Option<&mut OpStats> {
-        let is_one_of_many = self.parts.len() > 1;
-        is_one_of_many.then(|| self.parts[usize::from(part)].ops.of_mut(op))
+        self.has_figures.then(|| self.parts[usize::from(part)].ops.of_mut(op))
     }
 
     /// What was counted of each part, where there are several.
     pub(super) fn part_measurements(&self, window_end: Nanos) -> Vec<PartMeasurement> {
-        let parts = if self.parts.len() == 1 { &[] } else { &self.parts[..] };
+        let parts = if self.has_figures { &self.parts[..] } else { &[] };
         let measure = |(index, part): (usize, &Part)| PartMeasurement {
             name: part.name.clone(),
             ops: part.ops.clone(),

@@ -8,7 +8,7 @@ use super::actors::{AcceleratorTable, ActorTables, CacheTable, CheckpointTable, 
 use crate::actor::Phase;
 use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
-use crate::places::{Distribution, Places, Zone};
+use crate::places::{Distribution, FileOrder, PlacedFiles, Places, Zone};
 use crate::result::Metric;
 use crate::rhythm::{HOURS, OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::{AccessLine, AccessSpec, MixPart};
@@ -54,6 +54,7 @@ pub(super) struct WorkloadFile {
 struct PartTable {
     name: String,
     weight: Option<u32>,
+    target: Option<NonZeroU32>,
     iodepth: Option<u32>,
     flush_every: Option<NonZeroU32>,
     flush_metadata: Option<bool>,
@@ -148,6 +149,9 @@ struct PlacesTable {
     zones: Option<Vec<Pair<f64, f64>>>,
     accesses_pct: Option<f64>,
     space_pct: Option<f64>,
+    files: Option<u32>,
+    file_burst: Option<u32>,
+    file_order: Option<FileOrder>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -312,11 +316,24 @@ impl PlacesTable {
             );
         }
         Ok(Places {
+            files: self.files()?,
             start: self.start,
             size: self.size,
             working_set_pct: self.working_set_pct.unwrap_or(100.0),
             distribution,
             scrambled: self.scrambled.unwrap_or(false),
+        })
+    }
+
+    fn files(&self) -> Result<PlacedFiles, String> {
+        let usual = PlacedFiles::default();
+        if self.files.is_none() && (self.file_burst.is_some() || self.file_order.is_some()) {
+            return Err("file_burst and file_order say which of several files is next: add files".into());
+        }
+        Ok(PlacedFiles {
+            count: self.files.unwrap_or(usual.count),
+            burst: self.file_burst.unwrap_or(usual.burst),
+            order: self.file_order.unwrap_or(usual.order),
         })
     }
 
@@ -380,6 +397,7 @@ impl PartTable {
         let (pacing, rhythm) = pacing(self.arrival, self.limit, self.think).map_err(within)?;
         Ok(MixPart {
             weight: self.weight,
+            target: self.target,
             actor: tables.actor().map_err(within)?,
             phase: self.phase,
             lines: self.line.into_iter().map(AccessLine::from).collect(),

@@ -505,7 +505,7 @@ mod round_trips {
     use super::*;
     use crate::data::DataSpec;
     use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
-    use crate::places::{Distribution, Places, Zone};
+    use crate::places::{Distribution, FileOrder, PlacedFiles, Places, Zone};
     use crate::rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
     use crate::spec::MixPart;
     use proptest::prelude::*;
@@ -541,13 +541,19 @@ mod round_trips {
             }),
         ];
         let size = proptest::option::of(1u64..1 << 60).prop_map(|size| size.map(ByteCount));
-        (distribution, any::<bool>(), 0u64..1 << 60, size, 0.001f64..=100.0).prop_map(
-            |(distribution, scrambled, start, size, working_set_pct)| Places {
+        let files = (1u32..=1 << 20, 1u32.., any::<bool>()).prop_map(|(count, burst, is_random)| {
+            let order = if is_random { FileOrder::Random } else { FileOrder::InTurn };
+            PlacedFiles { count, burst, order }
+        });
+        let files = prop_oneof![Just(PlacedFiles::default()), files];
+        (distribution, any::<bool>(), 0u64..1 << 60, size, 0.001f64..=100.0, files).prop_map(
+            |(distribution, scrambled, start, size, working_set_pct, files)| Places {
                 start: ByteCount(start),
                 size,
                 working_set_pct,
                 distribution,
                 scrambled,
+                files,
             },
         )
     }
@@ -608,6 +614,7 @@ mod round_trips {
             (compressible_pct, dedupe_pct) in (0u8..=100, 0u8..=100),
             text in "\\PC{0,20}",
             is_mix in any::<bool>(),
+            targets in prop::sample::select(vec![[0, 0], [1, 0], [1, 2], [2, 1], [1, 1]]),
         ) {
             let mut spec = AccessSpec::new(text.clone(), Vec::new());
             spec.data = DataSpec { compressible_pct, dedupe_pct };
@@ -618,7 +625,10 @@ mod round_trips {
             };
             if is_mix {
                 let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, rhythm, iodepth, flush, ..MixPart::default() };
-                spec.parts = vec![MixPart { name: format!("not {text}"), ..part.clone() }, part];
+                let [other, own] = targets.map(NonZeroU32::new);
+                let name = format!("not {text}");
+                spec.parts =
+                    vec![MixPart { name, target: other, ..part.clone() }, MixPart { target: own, ..part }];
             } else {
                 (spec.lines, spec.places, spec.pacing, spec.rhythm) = (lines, places, pacing, rhythm);
                 (spec.iodepth, spec.flush) = (iodepth, flush);

@@ -4,7 +4,7 @@ use super::Workload;
 use super::actors::{write_actor, write_phase};
 use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing};
-use crate::places::{Distribution, Places};
+use crate::places::{Distribution, FileOrder, PlacedFiles, Places};
 use crate::result::Metric;
 use crate::rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::AccessLine;
@@ -124,6 +124,14 @@ impl Text {
         if is_ranked || places.scrambled {
             self.line(format_args!("scrambled = {}", places.scrambled));
         }
+        let PlacedFiles { count, burst, order } = places.files;
+        if places.files != PlacedFiles::default() {
+            self.line(format_args!("files = {count}"));
+            self.count("file_burst", burst, 1);
+            if order == FileOrder::Random {
+                self.string("file_order", "random");
+            }
+        }
     }
 
     fn distribution(&mut self, distribution: &Distribution) {
@@ -239,6 +247,9 @@ impl Workload {
             text.string("name", &part.name);
             if let Some(weight) = part.weight {
                 text.line(format_args!("weight = {weight}"));
+            }
+            if let Some(target) = part.target {
+                text.line(format_args!("target = {target}"));
             }
             text.loop_keys(part.iodepth, part.pacing, part.flush);
             text.pacing("part.", part.pacing, &part.rhythm);

@@ -4,7 +4,7 @@ use super::{AccessLine, AccessSpec, MixPart};
 use crate::actor::{Actor, Phase};
 use crate::op::IoOp;
 use crate::pacing::{FlushRule, Pacing};
-use crate::places::Places;
+use crate::places::{PlacedFiles, Places};
 use crate::rhythm::Rhythm;
 use raidlab_units::{ByteCount, NanoSpan};
 
@@ -58,6 +58,19 @@ pub enum SpecError {
     SomeWeights {
         /// Name of the specification.
         spec: String,
+    },
+    /// It is for more targets than there are, or for fewer.
+    #[error(
+        "workload '{spec}' has parts for {needs} targets, and here {}: give it as many, in the order of their numbers",
+        if *count == 1 { "is one".to_owned() } else { format!("are {count}") }
+    )]
+    Targets {
+        /// Name of the specification.
+        spec: String,
+        /// Targets that its parts are for.
+        needs: u32,
+        /// Targets that there are.
+        count: u32,
     },
     /// Two parts have one name.
     #[error("workload '{spec}' has two parts called '{part}': give each a name of its own")]
@@ -154,6 +167,13 @@ impl AccessSpec {
             }
             self.check_part(part)?;
         }
+        let is_idle =
+            |target: &u32| !self.parts.iter().any(|part| part.target.is_none_or(|own| own.get() == *target));
+        // No more are looked at than there are parts.
+        let looked_at = self.targets().unwrap_or(0).min(self.parts.len() as u32 + 1);
+        if (1..=looked_at).any(|target| is_idle(&target)) {
+            return setting("target", "leaves out a target with a smaller number: number them from 1");
+        }
         check_rhythm(&self.name, self.pacing, &self.rhythm)?;
         if has_weights { check_loop(&self.name, self.pacing, self.iodepth) } else { Ok(()) }
     }
@@ -175,15 +195,21 @@ impl AccessSpec {
             "pauses" => matches!(other.actor, Some(Actor::Accelerator(_))),
             _ => other.name != part.name && writes(other),
         };
-        if let Some((key, name)) = other
-            && !self.parts.iter().any(|other| other.name == name && is_kind(other, key))
-        {
-            let problem = if key == "pauses" {
-                "must be the name of a part with accelerators"
-            } else {
-                "must be the name of another part, one that writes"
-            };
-            return Some((key, problem));
+        if part.places.files != PlacedFiles::default() {
+            return Some(("files", "are those of lines: the actor has its own"));
+        }
+        if let Some((key, name)) = other {
+            let mut likely = self.parts.iter().filter(|other| other.name == name && is_kind(other, key));
+            match likely.next() {
+                None if key == "pauses" => {
+                    return Some((key, "must be the name of a part with accelerators"));
+                }
+                None => return Some((key, "must be the name of another part, one that writes")),
+                Some(other) if other.target != part.target => {
+                    return Some((key, "must be the name of a part for the same target"));
+                }
+                Some(_) => {}
+            }
         }
         part.places.complaint().or_else(|| actor.complaint())
     }
@@ -208,6 +234,12 @@ impl AccessSpec {
         }
         if part.weight.is_some() && has_loop_keys(part.pacing, part.iodepth, part.flush) {
             return wrong(LOOP_KEYS, "are those of all parts where they have weights");
+        }
+        if part.weight.is_some() && part.target.is_some() {
+            return wrong(
+                "target",
+                "has no place beside weight: parts with weights share one loop, on each target",
+            );
         }
         if let Some((key, problem)) = part.phase.complaint() {
             return wrong(key, problem);
@@ -289,6 +321,7 @@ fn check_loop(name: &str, pacing: Pacing, iodepth: Option<u32>) -> Result<(), Sp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU32;
 
     fn spec(lines: Vec<AccessLine>) -> AccessSpec {
         AccessSpec::new("made-up", lines)
@@ -345,6 +378,7 @@ mod tests {
         let good = mix(vec![part("a", None), part("b", None)]);
         assert_eq!(good.validate(), Ok(()));
         assert_eq!((good.iodepth(3), good.has_own_iodepth(), good.is_open()), (6, false, false));
+        let on = |name: &str, target| MixPart { target: NonZeroU32::new(target), ..part(name, None) };
         let open_part = mix(vec![MixPart { pacing: open, iodepth: Some(9), ..part("a", None) }]);
         assert_eq!((open_part.iodepth(3), open_part.has_own_iodepth(), open_part.is_open()), (9, true, true));
         let table = [
@@ -361,6 +395,18 @@ mod tests {
                 "workload 'mix' has two parts called 'a': give each a name of its own",
             ),
             (mix(vec![part("a", Some(0))]), "workload 'mix/a': weight must be at least 1"),
+            (
+                mix(vec![on("a", 1), on("b", 3)]),
+                "workload 'mix': target leaves out a target with a smaller number: number them from 1",
+            ),
+            (
+                mix(vec![on("a", u32::MAX)]),
+                "workload 'mix': target leaves out a target with a smaller number: number them from 1",
+            ),
+            (
+                mix(vec![MixPart { weight: Some(1), ..on("a", 1) }]),
+                "workload 'mix/a': target has no place beside weight: parts with weights share one loop, on each target",
+            ),
             (
                 mix(vec![MixPart { iodepth: Some(0), ..part("a", None) }]),
                 "workload 'mix/a': iodepth must be at least 1",

@@ -462,7 +462,7 @@ pub fn simulate_each(
         size += bytes;
         let block_bytes = volume.config.block_size.bytes() as u32;
         let config = DriverConfig {
-            seed: if index == 0 { load.seed } else { derived_seed(load.seed, VOLUMES_STREAM + index as u64) },
+            seed: volume_seed(load.seed, index),
             ..driver_config(block_bytes, &alone, (0, 1), region_in(&alone, bytes)?)
         };
         machines.push((controller, Load::Driver(Driver::new(workload, &config)?)));
@@ -498,8 +498,16 @@ fn simulate_with<const FOLLOWED: bool>(
         size += bytes;
         let region = region_in(load, bytes)?;
         let block_bytes = volume.config.block_size.bytes() as u32;
-        let config = driver_config(block_bytes, load, (index, volumes), region);
-        let driver = Driver::new(&load.workload, &config)?;
+        let own = load.workload.on_target(index as u32, volumes as u32).map_err(DriverError::from)?;
+        let config = match load.workload.targets() {
+            // The numbers of a part are those on each of its targets.
+            Some(_) => DriverConfig {
+                seed: volume_seed(load.seed, index),
+                ..driver_config(block_bytes, load, (0, 1), region)
+            },
+            None => driver_config(block_bytes, load, (index, volumes), region),
+        };
+        let driver = Driver::new(&own, &config)?;
         machines.push((controller, Load::Driver(driver)));
     }
     let mut world = World::<FOLLOWED>::new(enclosure, machines, load);
@@ -522,7 +530,7 @@ fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> R
         return Err(SimError::NoVolumes);
     }
     let iodepth = load.workload.iodepth(load.iodepth);
-    if volumes > 1 && iodepth as usize / volumes == 0 {
+    if volumes > 1 && iodepth as usize / volumes == 0 && load.workload.targets().is_none() {
         return Err(SimError::TooFewRequests { iodepth, volumes });
     }
     let failure = enclosure.second.and_then(|second| second.failure);
@@ -570,20 +578,25 @@ pub(crate) fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<Byte
 /// Streams of random numbers of volumes but the first one's; those below have other uses.
 const VOLUMES_STREAM: u64 = 1_000;
 
-/// The load on one volume, or on a file, in blocks of `block_bytes`: its share of the requests in flight, and requests of its own. The
-/// first one's are the same whether there are others or not.
+/// The seed of a volume: the first one's is the same whether there are others or not.
+fn volume_seed(seed: u64, index: usize) -> u64 {
+    if index == 0 { seed } else { derived_seed(seed, VOLUMES_STREAM + index as u64) }
+}
+
+/// The load on one volume, or on a file, in blocks of `block_bytes`: its share of the requests in flight, and requests of its own.
 pub(crate) fn driver_config(
     block_bytes: u32,
     load: &SimulationLoad,
     (index, volumes): (usize, usize),
     region: ByteCount,
 ) -> DriverConfig {
+    let seed = volume_seed(load.seed, index);
     let (iodepth, index, volumes) = (load.iodepth, index as u32, volumes as u32);
     DriverConfig {
         region,
         block_bytes,
         iodepth: iodepth / volumes + u32::from(index < iodepth % volumes),
-        seed: if index == 0 { load.seed } else { derived_seed(load.seed, VOLUMES_STREAM + u64::from(index)) },
+        seed,
         ramp: load.ramp,
         run: load.run,
         shared_seed: Some(load.seed),

@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, path: &Path, output: &Output, hosts: &mut Hosts) 
     let mut progress = Progress::start();
     let may_write = !args.destroy_data.is_empty() || args.size.is_some() || args.precondition > 0;
     let opened =
-        open(args, (&args.targets, None), (may_write, args.size), (&mut *hosts, &cancel, &mut progress));
+        open(args, (&args.targets, None), (&|_| may_write, args.size), (&mut *hosts, &cancel, &mut progress));
     let mut bench = match opened {
         Err(error) if error.is_cancelled() => return Ok(Exit::Interrupted),
         opened => opened.map_err(|error| failure(error, args))?,

@@ -230,6 +230,40 @@ fn parts_without_weights_run_in_loops_of_their_own() {
 }
 
 #[test]
+fn parts_run_on_their_targets_and_have_figures_there() {
+    let on = |name: &str, target| MixPart {
+        target: NonZeroU32::new(target),
+        iodepth: Some(target + 1),
+        ..part(name, Pacing::default())
+    };
+    let spec = mix(vec![on("data", 1), on("log", 2), on("all", 0)]);
+    assert_eq!((spec.targets(), spec.iodepths_on(2, 9, 1)), (Some(2), vec![2 + 1, 3 + 1]));
+    let mut merged = Measurement::default();
+    for (index, expected) in [["data", "all"], ["log", "all"]].into_iter().enumerate() {
+        let own = spec.on_target(index as u32, 2).unwrap();
+        assert_eq!(own.validate(), Ok(()));
+        let mut driver = Driver::new(&own, &config()).unwrap();
+        drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+        let measured = driver.measurement();
+        let names: Vec<&str> = measured.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, expected);
+        merged.merge(&measured);
+    }
+    assert_eq!(merged.parts.len(), 3, "those of one name together");
+    let refused = |spec: &AccessSpec, count| spec.on_target(0, count).unwrap_err().to_string();
+    let told = "workload 'mix' has parts for 2 targets, and here is one: give it as many, in the order of their numbers";
+    assert_eq!(refused(&spec, 1), told);
+    assert_eq!(Driver::new(&spec, &config()).unwrap_err().to_string(), told, "whoever forgets it");
+    assert!(spec.on_target(2, 3).is_ok_and(|own| own.parts.len() == 1), "those for all");
+    let two = mix(vec![on("data", 1), on("log", 2)]);
+    assert!(refused(&two, 3).contains("here are 3"));
+    // A single one of a target has its figures, too.
+    let mut driver = Driver::new(&two.on_target(1, 2).unwrap(), &config()).unwrap();
+    drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+    assert_eq!(driver.measurement().parts.len(), 1);
+}
+
+#[test]
 fn workers_share_rates_and_places_of_the_workload() {
     let feed = part("feed", open(ArrivalProcess::Fixed, 3e6, 1));
     let few = MixPart { iodepth: Some(2), ..part("few", open(ArrivalProcess::Fixed, 1e6, 1)) };
