@@ -8,8 +8,8 @@
 //! ${NAME}    a variable of the caller or of the environment
 //! ```
 //! Jobs of a group run at once: they are the parts of one workload. Those that ask the same of different targets are one workload with
-//! several targets; those that ask different things of different targets are refused, since one load has one set of parts. `job.rs` has the meaning of keys, `keys.rs` lists
-//! all known ones. Values follow fio: `4k` is 4096 bytes (unless `kb_base=1000`), times are seconds or microseconds by
+//! several targets, and where they ask different things, each part names its own. `job.rs` has the meaning of keys, `files.rs` that of
+//! files, `keys.rs` lists all known keys. Values follow fio: `4k` is 4096 bytes (unless `kb_base=1000`), times are seconds or microseconds by
 //! key.
 //!
 //! Left out: fio's own variables of the machine (`$ncpus`), and arithmetic in values; each is an error that says what to
@@ -17,6 +17,7 @@
 
 mod check;
 mod export;
+mod files;
 mod job;
 mod keys;
 mod normal;

@@ -6,8 +6,8 @@
 //! <tab>value                                     'Worker  outstanding I/Os, sectors, assigned specifications, targets
 //! ```
 //! Iometer runs the first specification of each worker, then the second of each, and so on: each is a *step* here.
-//! Equal workers are one workload; different ones on the same targets are parts of one, in separate loops; on other
-//! targets they are refused. Cycling becomes a sweep over requests in flight, where that is equivalent.
+//! Equal workers are one workload; different ones are parts of one, in separate loops, and where their targets differ each part names
+//! its own. Cycling becomes a sweep over requests in flight, where that is equivalent.
 //!
 //! Iometer keeps the outstanding I/Os in flight per worker and target, so `n` workers with `t` targets each have `n *
 //! t` times as many. A file names targets of another machine; they become notes, and their number counts.
@@ -21,6 +21,7 @@ use crate::{Import, ImportError, Reason, RunHints, Step, free_name, metric_of, s
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, MixPart, Places, Workload};
 use reader::{Config, Cycle, CycleOf, Worker};
+use std::num::NonZeroU32;
 
 const SECTOR: u64 = 512;
 /// A worker that does something, with its lines and the name of its specification.
@@ -121,27 +122,51 @@ fn step(
             let problem = "outstanding I/Os are cycled over workers that differ: give each worker the same, or no cycling";
             return Err(Reason::at(first.line, problem));
         }
-        if let Some((other, ..)) = busy.iter().find(|(worker, ..)| !worker.shares_targets(first)) {
-            let problem = format!(
-                "{} does something else than {}, on other targets, and parts of one workload share all targets here: write a file for \
-                 each, and measure both at once",
-                other.name, first.name
-            );
-            return Err(Reason::at(other.line, problem));
-        }
         run.iodepths = Vec::new();
+        let targets = if workers.iter().all(|it| it.shares_targets(first)) {
+            Vec::new()
+        } else {
+            all_targets(&workers)
+        };
         for (worker, lines, _) in busy {
-            let names: Vec<String> = access.parts.iter().map(|part| part.name.clone()).collect();
-            access.parts.push(MixPart {
-                name: free_name(slug(&worker.name), &names),
-                lines: lines.to_vec(),
-                places: places(worker),
-                iodepth: Some(worker.in_flight(worker.outstanding)),
-                ..MixPart::default()
-            });
+            let numbers = targets_of(worker, &targets);
+            let each = numbers.len() as u32;
+            for target in numbers {
+                let names: Vec<String> = access.parts.iter().map(|part| part.name.clone()).collect();
+                access.parts.push(MixPart {
+                    name: free_name(slug(&worker.name), &names),
+                    target,
+                    lines: lines.to_vec(),
+                    places: places(worker),
+                    iodepth: Some(worker.in_flight(worker.outstanding) / each),
+                    ..MixPart::default()
+                });
+            }
+        }
+        for (number, target) in (1..).zip(&targets) {
+            notes.push(format!("TARGET-{number} is {target}: name that of this machine."));
+            run.targets.push(format!("TARGET-{number}"));
         }
     }
     finish(file, access, title, run, first.line)
+}
+
+/// The targets of all workers, in their order.
+fn all_targets<'a>(workers: &[&'a Worker]) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for target in workers.iter().flat_map(|worker| &worker.targets) {
+        if !all.contains(&target.as_str()) {
+            all.push(target);
+        }
+    }
+    all
+}
+
+/// The numbers in `targets` of those of a worker; none once, where it works on all.
+fn targets_of(worker: &Worker, targets: &[&str]) -> Vec<Option<NonZeroU32>> {
+    let own = (1..).zip(targets).filter(|(_, target)| worker.targets.iter().any(|own| own == *target));
+    let numbers: Vec<_> = own.map(|(number, _)| NonZeroU32::new(number)).collect();
+    if numbers.is_empty() { vec![None] } else { numbers }
 }
 
 fn finish(file: &str, spec: AccessSpec, title: &str, run: RunHints, line: usize) -> Result<Step, Reason> {

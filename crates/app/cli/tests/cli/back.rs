@@ -282,6 +282,26 @@ fn imported_jobs_ask_what_fio_asks() {
         "[a]\nfilesize=1m\nrw=randread\nnorandommap\nrandom_generator=lfsr\n",
         "[a]\nsize=8m\nrw=randread\nbs=3000\nnorandommap\n",
         "[a]\nsize=64m\nrw=randread\nrandom_distribution=normal:10\nbs=4k\nnorandommap\n",
+        // Several files of a job, in the order that fio takes them.
+        "[a]\nrw=read\nbs=4k\nsize=1m\nnrfiles=4\n",
+        "[a]\nrw=write\nbs=4k\nsize=1000k\nnrfiles=7\n",
+        "[a]\nrw=randread\nbs=4k\nsize=4m\nnrfiles=4\n",
+        "[a]\nrw=randwrite\nbs=4k\nsize=64m\nnrfiles=16\nnorandommap\n",
+        "[a]\nrw=randrw\nrwmixread=70\nbs=8k\nsize=8m\nfilename=x:y:z\n",
+        "[a]\nrw=read\nbs=4k\nsize=1m\nnrfiles=4\nfile_service_type=sequential\n",
+        "[a]\nrw=read\nbs=4k\nsize=1m\nnrfiles=4\nfile_service_type=roundrobin:8\n",
+        "[a]\nrw=read\nbs=4k\nsize=16m\nnrfiles=4\nfile_service_type=random\n",
+        "[a]\nrw=randread\nbs=4k\nsize=64m\nnrfiles=4\nfile_service_type=random:5\nnorandommap\n",
+        "[a]\nrw=read\nbs=4k\nfilesize=64k\nnrfiles=100\n",
+        "[a]\nrw=read\nbs=4k\nsize=1m\nnrfiles=4\nio_size=2m\n",
+        "[a]\nrw=randread\nrandom_distribution=zipf:1.2\nbs=4k\nsize=64m\nnrfiles=2\nnorandommap\n",
+        "[a]\nrw=write\nbs=64k\nsize=2m\nnrfiles=2\nnumjobs=3\ndirectory=a:b\n",
+        "[a]\nrw=randread\nbs=4k\nsize=66k\nnrfiles=4\nnorandommap\n",
+        "[a]\nrw=randread\nbssplit=4k/50:8k/50\nsize=16m\nnrfiles=4\nnorandommap\n",
+        "[a]\nrw=randread\nbs=4k\nsize=16m\nnrfiles=4\nnorandommap\npercentage_random=50\n",
+        // Jobs at once on targets of their own.
+        "[global]\nsize=1m\n[data]\nfilename=/dev/sdb\nrw=randrw\n[wal]\nfilename=/dev/sdc\nrw=write\nbs=8k\nfdatasync=1\n",
+        "[global]\nsize=1m\n[data]\nfilename=/dev/sdb\nrw=randread\n[files]\nnrfiles=4\nrw=write\n",
     ];
     for job in rows {
         bench.write("a.fio", job);

@@ -508,6 +508,44 @@ fn a_workload_is_drawn_within_80_columns_and_exported_as_a_job_of_fio() {
     assert_eq!(json["lost"].as_array().map(Vec::len), Some(0), "{json}");
 }
 
+/// From a job file of fio to a run: a log on one file and data on another.
+#[test]
+fn jobs_on_files_of_their_own_run_on_these_at_once() {
+    let bench = Bench::new();
+    let job = "[global]\nruntime=1\nsize=1m\n[data]\nfilename=one\nrw=randread\n[wal]\nfilename=two\nrw=write\nbs=8k\n";
+    bench.write("both.fio", job);
+    bench.done(&["import", "fio", "both.fio", "-o", "."]);
+    let drawn = bench.done(&["workloads", "both.toml"]);
+    drawn.says(&["part data, on target 1", "part wal, on target 2"]);
+    let json = bench.done(&["workloads", "both.toml", "--json"]).json();
+    assert_eq!(json["workload"]["parts"][1]["target"], 2, "{json}");
+    let command = bench.read("both.toml").lines().next().unwrap_or_default().to_owned();
+    assert!(command.contains("measure one two --workload both.toml"), "{command}");
+    let args = ["--size", "1MiB", "--ramp", "0s", "--run", "200ms", "--buffered", "--json"];
+    let run = &bench
+        .done(&[&["measure", "one", "two", "--workload", "both.toml"], &args[..]].concat())
+        .json()["runs"][0];
+    let requests = |target: usize, kind: &str| run["targets"][target][kind]["requests"].as_u64().unwrap_or(0);
+    assert!(requests(0, "read") > 0 && requests(1, "write") > 0, "{run}");
+    assert_eq!((requests(0, "write"), requests(1, "read"), &run["iodepth"]), (0, 0, &2.into()), "{run}");
+    assert_eq!(run["parts"][1]["name"], "wal", "{run}");
+    let one = ["measure", "one", "--workload", "both.toml"];
+    bench.run(&one).assert(2, &["has parts for 2 targets, and here is one"]);
+    let model = [
+        "simulate",
+        "--level=1",
+        "--members=2",
+        "--drive=st3600057ss",
+        "--controller=perc-h800",
+        "--workload=both.toml",
+    ];
+    bench.run(&model).assert(2, &["has parts for 2 targets, and here is one"]);
+    let plan = ["plan", "--app=both.toml", "--usable=1TB", "--drives=st3600057ss"];
+    bench.run(&plan).assert(2, &["has parts for 2 targets, and here is one"]);
+    let exported = ["export", "fio-job", "both.toml", "--target", "one", "--target", "two"];
+    bench.done(&exported).says(&["[data]", "filename=one", "[wal]", "filename=two"]);
+}
+
 #[test]
 fn training_runs_have_a_page_and_plans_say_how_many_they_feed_in_json() {
     let bench = Bench::new();

@@ -15,6 +15,7 @@
 //! | places in sequence | the same, request by request |
 //! | places at random | the same places where each is used once and all are; else the same first and last places, alignment, repetition, and a distribution that differs by no more than chance (Kolmogorov and Smirnov, one in a thousand): over the places, or, where each program scatters its favourites, over their ranks |
 //! | flushes | the same number |
+//! | of several files | those above for each; in turn, the file of each request |
 //!
 //! Random requests of several sizes are cut by fio where part of their place was used before; a few such are no difference.
 //!
@@ -25,7 +26,7 @@ use super::values::{number, percent, size, switch};
 use super::{Section, Surroundings, keys};
 use crate::{ImportError, Reason};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{AccessSpec, Distribution, Driver, DriverConfig, DriverStep, IoOp};
+use raidlab_workload::{AccessSpec, Distribution, Driver, DriverConfig, DriverStep, FileOrder, IoOp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -44,7 +45,7 @@ const CLONES_MAX: u32 = 8;
 /// Keys that decide which requests are made, by their usual names.
 const DECIDING: &str = "rw size io_size filesize offset offset_increment number_ios bs ba bsrange bssplit randseed norandommap \
                         random_distribution percentage_random fsync fdatasync rwmixread rwmixwrite kb_base verify do_verify \
-                        randrepeat random_generator softrandommap stonewall numjobs";
+                        randrepeat random_generator softrandommap stonewall numjobs file_service_type";
 
 /// A line of the job file for the trial.
 #[derive(Clone, Debug)]
@@ -83,6 +84,8 @@ struct TrialJob {
 struct Expected {
     spec: AccessSpec,
     region: ByteCount,
+    /// How many files it has, side by side.
+    files: u32,
     /// Whether fio cuts requests of several sizes where part of their place was used before.
     cuts: bool,
     /// Bytes after which it ends, and requests, whichever comes first.
@@ -173,6 +176,9 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
         if jobs[index].offset_increment > 0 {
             text.extend([format!("offset_increment={}\n", jobs[index].offset_increment)]);
         }
+        if jobs[index].clones[0].files > 1 {
+            text.extend([format!("nrfiles={}\n", jobs[index].clones[0].files)]);
+        }
         if needs_file(&own) {
             let end = jobs[index].clones.iter().map(|it| it.region.get()).max();
             text.extend([format!("filesize={}\n", end.unwrap_or(FILE.get()))]);
@@ -245,7 +251,9 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
     let is_drawn = part.places.distribution == Distribution::Uniform
         && part.places.working_set_pct >= 100.0
         && spec.all_lines().all(|line| line.random_pct == 100);
-    let given = told("filesize").map(|end| end.saturating_sub(start)).or_else(|| told("size"));
+    let files = job.files.count();
+    let end = told("filesize").map(|each| each.saturating_mul(files.into()));
+    let given = end.map(|end| end.saturating_sub(start)).or_else(|| told("size"));
     let space = given.filter(|_| is_drawn).unwrap_or(space);
     // Beside the file's, the size is what is moved.
     let beside = told("size").filter(|_| reader.find("filesize").is_some());
@@ -258,6 +266,7 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
         cuts: !reader.value("norandommap", switch).unwrap_or(false),
         spec,
         region: ByteCount(region),
+        files,
         bytes,
         requests: own.unwrap_or(u64::MAX).min(most(job.numjobs())),
     }
@@ -267,8 +276,11 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     is_read: bool,
+    /// In the log within the file, and then in the places of the job.
     offset: u64,
     bytes: u64,
+    /// Which file, where there are several.
+    file: u64,
 }
 
 /// What requests are within.
@@ -282,6 +294,8 @@ struct Bounds {
     /// Whether favourites lie where each program's own hash puts them.
     is_scattered: bool,
     space: Range<u64>,
+    /// Which file is next, where several are not one sequence.
+    turns: Option<FileOrder>,
 }
 
 /// What was asked, in order, and flushes among it.
@@ -307,9 +321,15 @@ impl Expected {
             all_read: all(100).then_some(true).or(all(0).then_some(false)),
             cut: lines().map(|line| line.bytes.into()).min().filter(|_| self.cuts),
             is_scattered: self.spec.streams().any(|(_, _, places)| places.scrambled),
+            turns: Some(self.spec.places.files).filter(|files| files.count > 1).map(|files| files.order),
             sizes: lines().map(|line| u64::from(line.bytes)).collect(),
             space: starts.min().unwrap_or(0)..self.region.get(),
         }
+    }
+
+    /// Length of each of several files; of one that all is within.
+    fn file_bytes(&self) -> u64 {
+        if self.files > 1 { self.region.get() / u64::from(self.files) } else { u64::MAX }
     }
 
     /// The requests of the driver.
@@ -340,6 +360,7 @@ impl Expected {
                             is_read,
                             offset: io.offset_bytes,
                             bytes: io.bytes.into(),
+                            file: io.offset_bytes / self.file_bytes(),
                         });
                     }
                     now = Nanos(now.0 + 1000);
@@ -366,7 +387,10 @@ impl FioTrial {
             let by_clone =
                 log.text.as_deref().map(|text| read_log(&file_name(index), text)).unwrap_or_default();
             for (clone, expected) in (0..).zip(&job.clones) {
-                let fio = by_clone.get(&clone).cloned().unwrap_or_default();
+                let mut fio = by_clone.get(&clone).cloned().unwrap_or_default();
+                fio.requests.iter_mut().filter(|it| it.file > 0).for_each(|it| {
+                    it.offset = it.offset.saturating_add(it.file.saturating_mul(expected.file_bytes()));
+                });
                 let differs = match expected.requests() {
                     Ok(ours) => compare::difference(&fio, &ours, &expected.bounds()),
                     Err(problem) => Some(problem),
@@ -390,15 +414,16 @@ fn read_log(file: &str, text: &str) -> BTreeMap<u32, Sequence> {
     for line in text.lines().filter(|line| !line.starts_with("fio version")) {
         let Some((_, rest)) = line.split_once(file) else { continue };
         let mut words = rest.split_whitespace();
-        let number = words.next().and_then(|it| it.split('.').next()?.parse::<u32>().ok());
-        let Some(number) = number else { continue };
+        let mut numbers = words.next().unwrap_or("").split('.').map(str::parse::<u32>);
+        let (Some(Ok(number)), Some(Ok(file))) = (numbers.next(), numbers.next()) else { continue };
         let sequence = all.entry(number).or_default();
         let action = words.next().unwrap_or("");
         let mut figure = || words.next().and_then(|word| word.parse::<u64>().ok());
         match action {
             "read" | "write" | "trim" => {
                 if let (Some(offset), Some(bytes)) = (figure(), figure()) {
-                    sequence.requests.push(Asked { is_read: action == "read", offset, bytes });
+                    let is_read = action == "read";
+                    sequence.requests.push(Asked { is_read, offset, bytes, file: file.into() });
                 }
             }
             "sync" | "datasync" => sequence.flushes += 1,

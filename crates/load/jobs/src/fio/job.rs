@@ -14,7 +14,9 @@
 //! | `numjobs` of sequential requests | that many parts, each with its own position |
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
+//! | several files | equal files side by side in the places of the job (`files.rs`) |
 
+use super::files::{FileNames, JobFiles, lay_side_by_side};
 use super::sizes::{Sizes, by_direction, directed, lines, of_direction, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::{Section, Setting};
@@ -64,7 +66,8 @@ pub(super) struct Job {
     pub(super) delay: NanoSpan,
     /// Lines of the keys that a step may refuse.
     pub(super) lines_of: Lines,
-    pub(super) targets: Vec<String>,
+    /// The file or device that it names, where that is one.
+    pub(super) target: Option<String>,
     pub(super) size: Option<ByteCount>,
     pub(super) run: Option<NanoSpan>,
     pub(super) ramp: Option<NanoSpan>,
@@ -83,7 +86,7 @@ pub(super) struct Job {
     offset_increment: u64,
     /// Where its file ends, if that is given in bytes.
     file_end: Option<u64>,
-    file_names: FileNames,
+    pub(super) files: JobFiles,
 }
 
 /// Where the keys stand that concern a job beside others; its own line where it has none.
@@ -96,16 +99,9 @@ pub(super) struct Lines {
     pub(super) wait: usize,
 }
 
-/// How fio calls the files of a job that names none.
-#[derive(Clone, Debug)]
-struct FileNames {
-    folder: String,
-    format: String,
-}
-
 /// Reads of settings: the last of a key counts, and every mistake is kept.
 pub(super) struct Reader<'a> {
-    section: &'a Section,
+    pub(super) section: &'a Section,
     reasons: Vec<Reason>,
 }
 
@@ -164,7 +160,9 @@ impl Job {
         let Requests { read_pct: reads, lines, directions, least } = requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
         let iodepth = iodepth(&mut reader, notes);
-        let places = places(&mut reader, (&lines, least), reads, base);
+        let files = JobFiles::of(&mut reader);
+        let mut places = places(&mut reader, (&lines, least), reads, base);
+        lay_side_by_side(&mut reader, &files, (&lines, directions.is_some()), &mut places, base);
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
             let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
@@ -187,11 +185,7 @@ impl Job {
                 delay: reader.line("startdelay"),
                 wait: reader.line("wait_for"),
             },
-            targets: targets(&mut reader),
-            file_names: FileNames {
-                folder: reader.text("directory").unwrap_or("").to_owned(),
-                format: file_format(&reader),
-            },
+            target: files.target(),
             size: places.size,
             run: reader.value("runtime", |text| time(text, plain)).filter(|run| *run > NanoSpan::ZERO),
             ramp: reader.value("ramp_time", |text| time(text, plain)).filter(|ramp| *ramp > NanoSpan::ZERO),
@@ -200,7 +194,12 @@ impl Job {
             data: data(&mut reader),
             numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
             offset_increment: increment(&mut reader, base),
-            file_end: reader.text("filesize").and_then(|text| bytes(text).ok()).filter(|end| *end > 0),
+            file_end: reader
+                .text("filesize")
+                .filter(|_| files.count() == 1)
+                .and_then(|text| bytes(text).ok())
+                .filter(|end| *end > 0),
+            files,
             flush: flush(&mut reader, reads).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
             directions,
@@ -235,12 +234,14 @@ impl Job {
 
     /// The file of its clone number `clone`, as fio calls it.
     pub(super) fn file(&self, clone: u32) -> String {
-        if let Some(target) = self.targets.first() {
-            return target.clone();
+        match &self.files.names {
+            FileNames::Named(names) => names.join(":"),
+            FileNames::MadeUp { folders, format, .. } => {
+                let folder = folders.get(clone as usize % folders.len().max(1)).map_or("", String::as_str);
+                let name = format.replace("$jobname", &self.name).replace("$jobnum", &clone.to_string());
+                format!("{folder}/{}", name.replace("$filenum", "0"))
+            }
         }
-        let FileNames { folder, format } = &self.file_names;
-        let name = format.replace("$jobname", &self.name).replace("$jobnum", &clone.to_string());
-        format!("{folder}/{}", name.replace("$filenum", "0"))
     }
 
     /// What runs, in a line for people.
@@ -267,7 +268,11 @@ impl Job {
         let lines = self.lines.iter().map(each).collect::<Vec<_>>().join(", ");
         let copies = if self.numjobs > 1 { format!("{} times ", self.numjobs) } else { String::new() };
         let run = self.run.map_or_else(String::new, |run| format!(" for {run}"));
-        let on = self.targets.first().map_or_else(|| "on files of its own".into(), |it| format!("on {it}"));
+        let on = match (&self.target, self.files.count()) {
+            (Some(target), _) => format!("on {target}"),
+            (None, 1) => "on files of its own".into(),
+            (None, count) => format!("on {count} files of its own"),
+        };
         format!("{}: {copies}{lines}, {} in flight, {on}{run}", self.name, self.iodepth)
     }
 
@@ -828,50 +833,4 @@ fn data(reader: &mut Reader<'_>) -> DataSpec {
         compressible_pct: if zeros { 100 } else { compressible },
         dedupe_pct: reader.value("dedupe_percentage", percent).unwrap_or(0),
     }
-}
-
-/// The file or device of the job, below the directory where there is one; none where fio makes up a name.
-fn targets(reader: &mut Reader<'_>) -> Vec<String> {
-    let folder = reader.text("directory").filter(|folder| !folder.is_empty());
-    let names = reader.text("filename").unwrap_or("").replace("\\:", "\u{0}");
-    let names = names.split(':').filter(|name| !name.is_empty()).map(|name| name.replace('\u{0}', ":"));
-    let targets: Vec<String> = match folder {
-        Some(folder) => names.map(|name| format!("{}/{name}", folder.trim_end_matches('/'))).collect(),
-        None => names.collect(),
-    };
-    let in_turn =
-        "fio takes them in turn, and here each target has requests of its own: write a job for each";
-    let engine = reader.text("ioengine").unwrap_or("");
-    for (key, own) in [("uri", "nbd"), ("nfs_url", "nfs")] {
-        if reader.find(key).is_some() && engine != own {
-            reader.wrong(
-                key,
-                format!("{key} belongs to ioengine={own}, and this job has another: leave it out"),
-            );
-        }
-    }
-    let targets: Vec<String> = match (reader.text("uri"), reader.text("nfs_url")) {
-        (Some(uri), _) => vec![uri.to_owned()],
-        (None, Some(url)) => {
-            let url = url.trim_end_matches('/');
-            targets.iter().map(|name| format!("{url}/{}", name.trim_start_matches('/'))).collect()
-        }
-        (None, None) => targets,
-    };
-    if targets.len() > 1 {
-        reader.wrong("filename", format!("{} files in one job: {in_turn}", targets.len()));
-    }
-    if folder.is_some_and(|folder| folder.replace("\\:", "").contains(':')) {
-        reader.wrong("directory", format!("several directories in one job: {in_turn}"));
-    }
-    if reader.value("nrfiles", number).is_some_and(|count| count > 1) && targets.is_empty() {
-        reader.wrong("nrfiles", format!("several files in one job: {in_turn}"));
-    }
-    targets
-}
-
-/// The names that fio gives to the files of a job that names none.
-fn file_format(reader: &Reader<'_>) -> String {
-    let own = reader.text("filename_format").filter(|format| !format.is_empty());
-    own.unwrap_or("$jobname.$jobnum.$filenum").to_owned()
 }

@@ -43,7 +43,7 @@ const KEYS: &[(Kind, &str)] = &[
          runtime/timeout time_based ramp_time rwmixread rwmixwrite thinktime thinktime_blocks rate \
          rate_iops rate_process stonewall/wait_for_previous zero_buffers buffer_compress_percentage \
          dedupe_percentage kb_base verify do_verify startdelay/start_delay wait_for nrfiles/nr_files filename_format \
-         uri nfs_url random_generator",
+         uri nfs_url random_generator file_service_type openfiles",
     ),
     (
         Kind::Ignored("a run here goes on after a failed request and counts it"),
@@ -56,7 +56,7 @@ const KEYS: &[(Kind, &str)] = &[
     ),
     (
         Kind::Ignored("how files are made is up to the target"),
-        "filetype lockfile openfiles file_service_type fallocate overwrite \
+        "filetype lockfile fallocate overwrite \
          create_serialize create_fsync create_on_open allow_file_create allow_mounted_write pre_read \
          end_fsync fsync_on_close end_syncfs unlink unlink_each_loop",
     ),

@@ -1,9 +1,15 @@
-//! Jobs beside each other and after each other: the steps of a file, and the places of their files.
+//! Jobs beside each other and after each other: the steps of a file, their targets, and the places of their files.
+//!
+//! ```text
+//! the same of each target      one set of parts, which runs on each
+//! else                         each part names its target; files that fio makes up lie side by side on one of them
+//! ```
 
 use super::job::Job;
 use crate::{Reason, RunHints, Step, free_name, metric_of, slug};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessSpec, MixPart, Pacing, Phase, Workload};
+use std::num::NonZeroU32;
 
 /// The most parts that one workload gets.
 pub(super) const PARTS_MAX: usize = 64;
@@ -143,42 +149,77 @@ fn end_of(job: &Job, run: NanoSpan) -> NanoSpan {
     NanoSpan(job.delay.get().saturating_add(ramp.get()).saturating_add(run.get()))
 }
 
-/// The jobs of `group` that run on one target, and all targets: those of several must ask the same of each.
-fn by_target<'a>(group: &[&'a Job]) -> Result<(Vec<&'a Job>, Vec<String>), Reason> {
-    let mut targets: Vec<Option<&String>> = Vec::new();
-    for job in group {
-        let target = job.targets.first();
-        if !targets.contains(&target) {
-            targets.push(target);
+/// The targets of a group, and what runs on them.
+struct OnTargets<'a> {
+    /// By their names; none where no job names one.
+    targets: Vec<String>,
+    /// The jobs of each; one entry where all are asked the same.
+    jobs: Vec<Vec<&'a Job>>,
+}
+
+impl<'a> OnTargets<'a> {
+    fn of(group: &[&'a Job], notes: &mut Vec<String>) -> Result<Self, Reason> {
+        check_files(group)?;
+        let mut targets: Vec<Option<&String>> = Vec::new();
+        for job in group {
+            let target = job.target.as_ref();
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
         }
-    }
-    let on = |target: Option<&String>| -> Vec<&'a Job> {
-        group.iter().copied().filter(|job| job.targets.first() == target).collect()
-    };
-    let asked = |jobs: &[&Job]| -> Vec<MixPart> {
-        let parts = |job: &Job| {
-            let phase = phase(job, group[0]);
-            (0..job.clones())
-                .map(|clone| job.part(clone))
-                .map(move |part| MixPart { name: String::new(), phase, ..part })
-                .collect::<Vec<_>>()
+        let on = |target: Option<&String>| -> Vec<&'a Job> {
+            group.iter().copied().filter(|job| job.target.as_ref() == target).collect()
         };
-        jobs.iter().flat_map(|job| parts(job)).collect()
-    };
-    let first = targets.first().map(|target| on(*target)).unwrap_or_default();
-    for target in targets.iter().skip(1) {
-        let others = on(*target);
-        if target.is_none() || targets[0].is_none() || asked(&others) != asked(&first) {
-            let (one, other) = (&first[0], &others[0]);
+        let mut jobs: Vec<Vec<&Job>> = targets.iter().copied().map(on).collect();
+        let asked = |jobs: &[&Job]| -> Vec<MixPart> {
+            let parts = |job: &Job| {
+                let phase = phase(job, group[0]);
+                (0..job.clones())
+                    .map(|clone| job.part(clone))
+                    .map(move |part| MixPart { name: String::new(), phase, ..part })
+                    .collect::<Vec<_>>()
+            };
+            jobs.iter().flat_map(|job| parts(job)).collect()
+        };
+        let has_unnamed = targets.len() > 1 && targets.contains(&None);
+        if !has_unnamed && jobs[1..].iter().all(|others| asked(others) == asked(&jobs[0])) {
+            jobs.truncate(1);
+        }
+        if has_unnamed {
+            notes.push(format!(
+                "Files that the jobs name beside targets, or that fio makes up, need a target of their own: name it in place of {UNNAMED}."
+            ));
+        }
+        let named = targets.into_iter().filter(|target| has_unnamed || target.is_some());
+        Ok(Self {
+            targets: named.map(|target| target.map_or(UNNAMED, String::as_str).to_owned()).collect(),
+            jobs,
+        })
+    }
+}
+
+/// What stands for a target that no job names.
+const UNNAMED: &str = "TARGET";
+
+/// Refuses a file of several in one job that another job has otherwise: it would lie in two places.
+fn check_files(group: &[&Job]) -> Result<(), Reason> {
+    for job in group {
+        let own = job.files.named();
+        let shares = |other: &&&Job| {
+            let theirs = other.files.named();
+            own != theirs
+                && own.iter().any(|name| theirs.contains(name) || other.target.as_ref() == Some(name))
+        };
+        if let Some(other) = group.iter().find(shares) {
             let problem = format!(
-                "{} runs at once with {}, asks for other requests, and has another target: jobs on several targets must ask the same \
-                 of each; put both on one target, or one behind the other with stonewall",
-                other.name, one.name
+                "{} has a file of {} among others of its own, which has no counterpart here: give each files of its own, or put one \
+                 behind the other with stonewall",
+                job.name, other.name
             );
-            return Err(Reason::at(other.lines_of.target, problem));
+            return Err(Reason::at(job.lines_of.target, problem));
         }
     }
-    Ok((first, targets.into_iter().flatten().cloned().collect()))
+    Ok(())
 }
 
 /// Jobs of a step run equally long.
@@ -215,41 +256,61 @@ fn shared_loop(jobs: &[&Job], notes: &mut Vec<String>) -> Result<Option<(Pacing,
     Ok(Some(job.together()))
 }
 
-/// The parts of all clones of `jobs`, each in its file.
-fn parts(jobs: &[&Job], files: &mut Files) -> Vec<MixPart> {
-    let mut parts: Vec<MixPart> = Vec::new();
+/// Adds the parts of all clones of `jobs`, each in its file; `first` starts first.
+fn add_parts(parts: &mut Vec<MixPart>, jobs: &[&Job], first: &Job, target: Option<NonZeroU32>) -> Files {
+    let mut files = Files::default();
     for job in jobs {
         for clone in 0..job.clones() {
+            // Beyond the limit all are refused.
+            if parts.len() > PARTS_MAX {
+                return files;
+            }
             let base = files.base(job, clone);
             for mut part in job.parts(clone) {
                 part.places.start = ByteCount(part.places.start.get().saturating_add(base));
                 let taken: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
                 part.name = free_name(slug(&part.name), &taken);
-                part.phase = phase(job, jobs[0]);
+                (part.phase, part.target) = (phase(job, first), target);
                 parts.push(part);
             }
         }
     }
-    parts
+    files
+}
+
+/// The parts of the jobs on each target, where these differ, and what is known of their files.
+fn all_parts(
+    jobs: &[Vec<&Job>],
+    first: &Job,
+    name: &str,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<MixPart>, Files), Reason> {
+    let (mut parts, mut files) = (Vec::new(), Files::default());
+    for (number, on_one) in (1..).zip(jobs) {
+        let target = NonZeroU32::new(number).filter(|_| jobs.len() > 1);
+        let own = add_parts(&mut parts, on_one, first, target);
+        if own.count > 1 {
+            let (count, names) = (own.count, target.map_or_else(|| name.to_owned(), |_| names_of(on_one)));
+            notes.push(format!("The {count} files that the jobs of {names} have of their own lie one after the other on one target."));
+        }
+        files.merge(&own);
+    }
+    if parts.len() > PARTS_MAX {
+        let problem = format!(
+            "more than {PARTS_MAX} jobs run at once: a workload has up to {PARTS_MAX} parts, use fewer"
+        );
+        return Err(Reason::at(first.line, problem));
+    }
+    Ok((parts, files))
 }
 
 fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Result<Step, Reason> {
     check_times(group)?;
-    let (on_one, targets) = by_target(group)?;
+    let OnTargets { targets, jobs } = OnTargets::of(group, notes)?;
     let first = group[0];
-    let mut files = Files::default();
-    let shared = shared_loop(&on_one, notes)?;
-    let mut parts = parts(&on_one, &mut files);
-    if parts.len() > PARTS_MAX {
-        let problem =
-            format!("{} jobs run at once: a workload has up to {PARTS_MAX} parts, use fewer", parts.len());
-        return Err(Reason::at(first.line, problem));
-    }
-    if files.known.len() > 1 {
-        let count = files.known.len();
-        notes.push(format!("The {count} files that the jobs of {name} have of their own lie one after the other on one target."));
-    }
-    if targets.len() > 1 {
+    let shared = shared_loop(if jobs.len() == 1 { &jobs[0] } else { group }, notes)?;
+    let (mut parts, files) = all_parts(&jobs, first, &name, notes)?;
+    if targets.len() > 1 && jobs.len() == 1 {
         notes.push(format!("Each of the {} targets of {name} gets the same requests.", targets.len()));
     }
     if files.takes_rest {
@@ -295,19 +356,24 @@ fn step(file: &str, name: String, group: &[&Job], notes: &mut Vec<String>) -> Re
         spec.parts = parts;
     }
     spec.validate().map_err(|error| Reason::at(first.line, error.to_string()))?;
-    let title = group.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join(", ");
-    let (title, source) = (title, format!("imported from {file}"));
+    let (title, source) = (names_of(group), format!("imported from {file}"));
     let metric = metric_of(spec.all_lines());
     let workload =
         Workload { title, source, metric, notes: String::new(), block_bytes_published: Vec::new(), spec };
     Ok(Step { workload, run })
 }
 
-/// Where the files of jobs lie on the one target: one after the other.
+/// The names of jobs, in a row.
+fn names_of(jobs: &[&Job]) -> String {
+    jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the files of jobs lie on one target: one after the other.
 #[derive(Debug, Default)]
 struct Files {
-    /// Name and start of each.
+    /// Name and start of each; of several files of a job those of the first.
     known: Vec<(String, u64)>,
+    count: u32,
     end: u64,
     /// The length of some file is not known: none is given, or a share of the target.
     without_size: bool,
@@ -316,6 +382,13 @@ struct Files {
 }
 
 impl Files {
+    /// Adds what is known of those on another target.
+    fn merge(&mut self, other: &Self) {
+        self.end = self.end.max(other.end);
+        self.without_size |= other.without_size;
+        self.takes_rest |= other.takes_rest;
+    }
+
     /// Where the file of a job starts.
     fn base(&mut self, job: &Job, clone: u32) -> u64 {
         let file = job.file(clone);
@@ -328,6 +401,7 @@ impl Files {
         self.without_size |= job.size.is_none();
         self.takes_rest |= job.size.is_none() && !job.has_share();
         self.end = self.end.saturating_add(job.extent(clone));
+        self.count = self.count.saturating_add(job.files.count());
         self.known.push((file, start));
         start
     }

@@ -4,8 +4,9 @@ use super::*;
 use crate::Step;
 use proptest::prelude::*;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, ArrivalProcess, Distribution, Pacing, Workload};
+use raidlab_workload::{AccessLine, AccessSpec, ArrivalProcess, Distribution, FileOrder, Pacing, Workload};
 use std::cell::Cell;
+use std::num::NonZeroU32;
 
 fn import(text: &str) -> Import {
     import_fio("dir/test.fio", text, Surroundings::NONE).unwrap_or_else(|error| panic!("{error}"))
@@ -383,11 +384,6 @@ fn files_devices_and_clones_are_all_there_or_refused() {
     assert_eq!(parts("filename_format=part").run.iodepths, [2], "two clones share a file");
     assert_eq!(parts("filename=/dev/sdx").run.iodepths, [2]);
     let refused = [
-        ("[d]\nfilename=f:g\n", "test.fio:2: 2 files in one job"),
-        ("[d]\nnrfiles=4\n", "test.fio:2: several files in one job"),
-        ("[d]\ndirectory=/a:/b\n", "test.fio:2: several directories"),
-        ("[a]\nfilename=f\n[b]\nrw=write\nfilename=g\n", "test.fio:5: b runs at once with a"),
-        ("[a]\nfilename=f\n[b]\nsize=1m\n", "test.fio:3: b runs at once with a"),
         ("[a]\nruntime=1\n[b]\nruntime=2\n", "test.fio:4: b runs for another time than a"),
         (
             "[a]\nruntime=5\n[b]\nruntime=5\nstartdelay=2\n",
@@ -408,6 +404,139 @@ fn files_devices_and_clones_are_all_there_or_refused() {
     ];
     for (text, part) in refused {
         assert!(complaint(text).contains(part), "{text}: {}", complaint(text));
+    }
+}
+
+#[test]
+fn jobs_that_ask_different_things_of_different_targets_are_parts_that_name_theirs() {
+    let text = "[global]\nioengine=libaio\nsize=1m\n[data]\nfilename=/dev/sdb\nrw=randrw\niodepth=8\nnumjobs=2\n\
+                [wal]\nfilename=/dev/sdc\nrw=write\n[scan]\nfilename=/dev/sdb\nrw=read\n";
+    let found = import(text);
+    let Step { workload, run } = &found.steps[0];
+    let parts: Vec<_> = workload
+        .spec
+        .parts
+        .iter()
+        .map(|part| (part.name.as_str(), part.target.map(NonZeroU32::get), part.iodepth, part.places.start))
+        .collect();
+    let zero = ByteCount::ZERO;
+    // Jobs of one target share its file.
+    let expected = [
+        ("data", Some(1), Some(16), zero),
+        ("scan", Some(1), Some(1), zero),
+        ("wal", Some(2), Some(1), zero),
+    ];
+    assert_eq!(parts, expected);
+    assert_eq!(
+        (&run.targets[..], run.size),
+        (&["/dev/sdb".to_owned(), "/dev/sdc".into()][..], Some(ByteCount::from_mib(1)))
+    );
+    assert!(found.notes.iter().all(|note| !note.contains("the same requests")), "{:?}", found.notes);
+    let same = text
+        .replace("[scan]\nfilename=/dev/sdb\nrw=read\n", "")
+        .replace("rw=write", "rw=randrw\niodepth=8\nnumjobs=2");
+    assert!(import(&same).steps[0].workload.spec.parts.is_empty(), "the same of each");
+    // What fio makes up has a target that no job names.
+    let made_up = import("[a]\nfilename=f\nsize=2m\n[b]\nsize=1m\n[c]\nsize=1m\n");
+    let spec = &made_up.steps[0].workload.spec;
+    let places: Vec<_> =
+        spec.parts.iter().map(|it| (it.target.map(NonZeroU32::get), it.places.start.get() >> 20)).collect();
+    assert_eq!(places, [(Some(1), 0), (Some(2), 0), (Some(2), 1)]);
+    assert_eq!(made_up.steps[0].run.targets, ["f", "TARGET"]);
+    assert_eq!(made_up.steps[0].run.size, Some(ByteCount::from_mib(2)), "the largest");
+    for told in ["name it in place of TARGET", "The 2 files that the jobs of b, c have"] {
+        assert!(made_up.notes.iter().any(|note| note.contains(told)), "{told}: {:?}", made_up.notes);
+    }
+    // Reads and writes that go on from places of their own share a loop, and others have one of their own.
+    let text = complaint("[a]\nfilename=f\nrw=rw\n[b]\nfilename=g\nrw=read\n");
+    assert!(text.contains("test.fio:3: the reads of a go on from the last read"), "{text}");
+}
+
+/// As fio 3.33 logs them: `nrfiles=4` reads 0 of each file, then 4096 of each.
+#[test]
+fn several_files_of_a_job_are_files_of_its_places() {
+    let of = |keys: &str| import(&format!("[j]\n{keys}\n")).steps.swap_remove(0);
+    let places = |keys: &str| of(keys).workload.spec.places;
+    let files = |keys: &str| {
+        let places = places(keys);
+        (places.size.map(ByteCount::get), places.files.count, places.files.burst, places.files.order)
+    };
+    let (in_turn, random) = (FileOrder::InTurn, FileOrder::Random);
+    assert_eq!(files("rw=read\nsize=64k\nnrfiles=4"), (Some(65_536), 4, 1, in_turn));
+    assert_eq!(
+        files("rw=read\nsize=72k\nnrfiles=4"),
+        (Some(65_536), 4, 1, in_turn),
+        "whole requests of each"
+    );
+    assert_eq!(files("rw=read\nfilesize=16k\nnrfiles=4"), (Some(65_536), 4, 1, in_turn), "each so long");
+    assert_eq!(files("rw=randrw\nsize=64k\nfilename=x:y"), (Some(65_536), 2, 1, in_turn));
+    assert_eq!(
+        files("rw=read\nsize=64k\nnrfiles=4\nfile_service_type=roundrobin:2"),
+        (Some(65_536), 4, 2, in_turn)
+    );
+    assert_eq!(
+        files("rw=read\nsize=64k\nnrfiles=4\nfile_service_type=random:3"),
+        (Some(65_536), 4, 3, random)
+    );
+    let through = "rw=read\nsize=64k\nnrfiles=4\nfile_service_type=sequential";
+    assert_eq!(files(through), (Some(65_536), 1, 1, in_turn), "one after the other is one sequence");
+    assert_eq!(places("rw=randread\nsize=64k\nnrfiles=4").distribution, Distribution::Shuffle);
+    assert!(of("rw=read\nsize=64k\nfilename=x:y").run.targets.is_empty(), "they lie on one target");
+    let found = import("[j]\nrw=read\nsize=64k\nfilename=x:y\n");
+    assert!(
+        found.notes.iter().any(|note| note.contains("The 2 files that the jobs of j have")),
+        "{:?}",
+        found.notes
+    );
+    assert!(found.jobs[0].contains("on 2 files of its own"), "{:?}", found.jobs);
+    // Beside others, and in clones, each has its own.
+    let parts = of("rw=read\nsize=64k\nnrfiles=4\nnumjobs=2\n[k]\nrw=write\nsize=1m").workload.spec.parts;
+    let starts: Vec<_> =
+        parts.iter().map(|it| (it.places.start.get() >> 10, it.places.files.count)).collect();
+    assert_eq!(starts, [(0, 4), (64, 4), (128, 1)]);
+    let folders = import("[a]\nrw=read\nsize=1m\ndirectory=/a:/b\nnumjobs=3\n").steps.swap_remove(0);
+    assert_eq!((folders.workload.spec.parts.len(), folders.run.size), (3, Some(ByteCount::from_mib(3))));
+    let named = import("[a]\nrw=read\nsize=1m\ndirectory=/a:/b\nfilename=f\n").steps.swap_remove(0);
+    assert_eq!(named.run.targets, ["/a/f"], "as fio takes the first");
+    assert_eq!(files("rw=read\nfilename=f\nnrfiles=4\nopenfiles=1\nsize=64k").1, 1, "a name is one file");
+}
+
+/// What places can't say of several files.
+#[test]
+fn several_files_that_fio_serves_otherwise_are_refused_with_their_line() {
+    let refused = [
+        ("nrfiles=4", "test.fio:2: 4 files in one job: their length is needed"),
+        ("filename=f:g", "test.fio:2: 2 files in one job: their length is needed"),
+        ("nrfiles=4\nsize=1m\nfilesize=1m", "test.fio:2: 4 files in one job: their length is needed"),
+        ("nrfiles=4\nsize=8k", "test.fio:2: 4 files in one job: each is 2048 bytes long"),
+        ("nrfiles=4\nsize=1m\noffset=4k", "test.fio:4: 4 files in one job: an offset into each"),
+        ("nrfiles=4\nsize=1m\nrw=write\nfsync=4", "test.fio:5: 4 files in one job: a flush takes the turn"),
+        ("nrfiles=4\nsize=1m\nrw=rw", "test.fio:4: 4 files in one job: reads and writes in sequence share"),
+        (
+            "nrfiles=4\nsize=1m\nbssplit=4k/50:8k/50",
+            "test.fio:4: 4 files in one job: requests of several sizes",
+        ),
+        ("nrfiles=4\nsize=1m\nopenfiles=2", "test.fio:4: openfiles: fewer than all files"),
+        (
+            "nrfiles=4\nsize=1m\nfile_service_type=zipf:1.1",
+            "test.fio:4: file_service_type = zipf:1.1 has no counterpart",
+        ),
+        (
+            "nrfiles=4\nsize=1m\nrw=randread\nfile_service_type=sequential",
+            "test.fio:5: 4 files in one job: one to its end",
+        ),
+        ("nrfiles=4\nsize=1m\nfilename_format=part", "test.fio:4: filename_format without $filenum"),
+        ("filename=f:f\nsize=1m", "test.fio:2: filename names a file twice"),
+        (
+            "filename=/dev/sdb:/dev/sdc\nsize=1m",
+            "test.fio:2: 2 targets in one job: fio takes them in turn in one loop, and here each target has a loop of its own: write a \
+             job for each",
+        ),
+        ("filename=f:g\nsize=1m\n[k]\nfilename=g\nsize=1m", "test.fio:2: j has a file of k among others"),
+    ];
+    for (keys, told) in refused {
+        let text = complaint(&format!("[j]\n{keys}\n"));
+        assert!(text.starts_with(told), "{keys}: {text}");
     }
 }
 

@@ -52,8 +52,27 @@ fn workers_on_disks_of_their_own_are_not_folded_into_one() {
             + &worker("Worker 2", 64, "8000000,0,0", &format!("\t{second}\n"), &["E: \"two\""]);
         text("2006.07.27", "NORMAL", &specs, &workers)
     };
-    let error = import_icf("mine.icf", &file("b")).expect_err("they differ").to_string();
-    assert!(error.contains("Worker 2 does something else than Worker 1, on other targets"), "{error}");
+    let Import { steps, notes, .. } = import(&file("b"));
+    let parts: Vec<_> = steps[0].workload.spec.parts.iter().collect();
+    let told: Vec<_> =
+        parts.iter().map(|it| (it.name.as_str(), it.target.map(NonZeroU32::get), it.iodepth)).collect();
+    assert_eq!(told, [("worker-1", Some(1), Some(64)), ("worker-2", Some(2), Some(64))]);
+    assert_eq!(steps[0].run.targets, ["TARGET-1", "TARGET-2"]);
+    assert!(notes.iter().any(|note| note.starts_with("TARGET-2 is E: \"two\"")), "{notes:?}");
+    // One that works on both beside one that works on the second.
+    let workers = worker("Worker 1", 8, "0,0,0", "\ta\n", &["D:", "E:"])
+        + &worker("Worker 2", 4, "0,0,0", "\tb\n", &["E:"]);
+    let step = import(&text("2006.07.27", "NORMAL", &specs, &workers)).steps.remove(0);
+    let told: Vec<_> = step
+        .workload
+        .spec
+        .parts
+        .iter()
+        .map(|it| (it.name.as_str(), it.target.map(NonZeroU32::get), it.iodepth))
+        .collect();
+    let expected =
+        [("worker-1", Some(1), Some(8)), ("worker-1-2", Some(2), Some(8)), ("worker-2", Some(2), Some(4))];
+    assert_eq!(told, expected, "each target has the outstanding I/Os of a worker");
     let Import { steps, notes, .. } = import(&file("a"));
     assert_eq!((steps[0].run.iodepths.as_slice(), steps[0].workload.spec.parts.len()), (&[128][..], 0));
     assert!(notes.iter().any(|note| note.contains("on targets of their own")), "{notes:?}");

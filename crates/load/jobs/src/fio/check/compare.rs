@@ -2,6 +2,7 @@
 
 use super::{Asked, Bounds, Sequence};
 use raidlab_units::counted;
+use raidlab_workload::FileOrder;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Standard errors that shares may differ by.
@@ -26,7 +27,56 @@ pub(super) fn difference(fio: &Sequence, ours: &Sequence, bounds: &Bounds) -> Op
         .or_else(|| counts(fio, ours))
         .or_else(|| directions(theirs, own))
         .or_else(|| sizes(theirs, own))
-        .or_else(|| places(theirs, own, bounds.is_scattered))
+        .or_else(|| match bounds.turns {
+            None => places(theirs, own, bounds.is_scattered),
+            Some(order) => {
+                files(theirs, own, order).or_else(|| by_file(theirs, own, order, bounds.is_scattered))
+            }
+        })
+}
+
+/// Which file each request is of.
+fn files(theirs: &[Asked], own: &[Asked], order: FileOrder) -> Option<String> {
+    if order == FileOrder::InTurn {
+        let (at, (fio, ours)) =
+            theirs.iter().zip(own).enumerate().find(|(_, (fio, ours))| fio.file != ours.file)?;
+        return Some(format!(
+            "request {} of fio is of file {}, and here of file {}",
+            at + 1,
+            fio.file,
+            ours.file
+        ));
+    }
+    let count = |requests: &[Asked], file| requests.iter().filter(|it| it.file == file).count();
+    let all: BTreeSet<u64> = theirs.iter().chain(own).map(|it| it.file).collect();
+    let of = |file| (count(theirs, file), count(own, file));
+    let other = all.into_iter().find(|file| apart((of(*file).0, theirs.len()), (of(*file).1, own.len())))?;
+    let (fio, ours) = of(other);
+    Some(format!(
+        "{fio} of {} requests of fio are of file {other}, and {ours} of {} here",
+        theirs.len(),
+        own.len()
+    ))
+}
+
+/// The places in each file. Of files that are drawn fio leaves out those that have ended, so the first half of the requests is compared.
+fn by_file(theirs: &[Asked], own: &[Asked], order: FileOrder, is_scattered: bool) -> Option<String> {
+    let share = if order == FileOrder::InTurn { 1 } else { 2 };
+    let (theirs, own) = (&theirs[..theirs.len() / share], &own[..own.len() / share]);
+    let of = |requests: &[Asked], file: u64| -> Vec<Asked> {
+        requests.iter().copied().filter(|it| it.file == file).collect()
+    };
+    let all: BTreeSet<u64> = theirs.iter().map(|it| it.file).collect();
+    let is_in_sequence = all.iter().all(|file| is_sequence(&of(own, *file)));
+    let differs = |file: u64| {
+        let (fio, ours) = (of(theirs, file), of(own, file));
+        // A few at random may look as if they were in sequence.
+        let is_compared = is_in_sequence || fio.len().min(ours.len()) >= DISTRIBUTION_OF;
+        if is_compared { places(&fio, &ours, is_scattered) } else { None }
+    };
+    let of_all =
+        if is_in_sequence { None } else { at_random(theirs, own, is_one_size(theirs, own), is_scattered) };
+    of_all.or_else(|| all.into_iter().find_map(|file| Some(format!("file {file}: {}", differs(file)?))))
 }
 
 /// A request of fio's that this would never make.
@@ -149,8 +199,12 @@ fn places(theirs: &[Asked], own: &[Asked], is_scattered: bool) -> Option<String>
     places_of(theirs, own, is_scattered)
 }
 
+fn is_one_size(theirs: &[Asked], own: &[Asked]) -> bool {
+    theirs.iter().chain(own).map(|it| it.bytes).collect::<BTreeSet<_>>().len() == 1
+}
+
 fn places_of(theirs: &[Asked], own: &[Asked], is_scattered: bool) -> Option<String> {
-    let is_one = theirs.iter().chain(own).map(|it| it.bytes).collect::<BTreeSet<_>>().len() == 1;
+    let is_one = is_one_size(theirs, own);
     if is_sequence(theirs) != is_sequence(own) && theirs.len() > 2 {
         let kind = |is: bool| if is { "in sequence" } else { "not in sequence" };
         return Some(format!(

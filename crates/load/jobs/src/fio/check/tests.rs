@@ -77,6 +77,33 @@ fn each_difference_is_told_with_the_line() {
     }
 }
 
+/// Offsets in a log are those in a file, and the files take turns.
+#[test]
+fn requests_of_several_files_are_compared_file_by_file() {
+    let job = "[a]\nrw=read\nbs=4k\nsize=32k\nnrfiles=4\n";
+    let trial = fio_trial("a.fio", job, Surroundings::NONE, "/logs").expect("it can be imported");
+    assert!(trial.job_file.contains("nrfiles=4\n"), "{}", trial.job_file);
+    let logged = |requests: &[(u32, u64)]| {
+        let line = |(file, offset): &(u32, u64)| format!("1 raidlab-job-0.0.{file} read {offset} 4096\n");
+        let text = "fio version 3 iolog\n".to_owned() + &requests.iter().map(line).collect::<String>();
+        checked(job, &text)[0].differs.clone()
+    };
+    let whole = [(0, 0), (1, 0), (2, 0), (3, 0), (0, 4096), (1, 4096), (2, 4096), (3, 4096)];
+    assert_eq!(logged(&whole), None);
+    let mut other = whole;
+    other.swap(4, 5);
+    assert!(
+        logged(&other).is_some_and(|told| told.contains("request 5 of fio is of file 1, and here of file 0"))
+    );
+    let mut other = whole;
+    other[2].1 = 4096;
+    assert!(
+        logged(&other).is_some_and(|told| told.contains("file 2: fio begins at byte")),
+        "{:?}",
+        logged(&other)
+    );
+}
+
 /// Random places have no order, and are all of them once.
 #[test]
 fn random_places_are_compared_as_a_set() {
