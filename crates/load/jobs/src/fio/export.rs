@@ -13,7 +13,7 @@ use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan, counted};
 use raidlab_workload::{
     AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule,
-    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
+    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload, Zone,
 };
 use std::fmt::Write;
 
@@ -524,15 +524,42 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
             }
             format!("normal:{width_pct}")
         }
-        Distribution::Zones(zones) => {
-            let zone = |zone: &raidlab_workload::Zone| format!("{}/{}", zone.accesses_pct, zone.space_pct);
-            format!("zoned:{}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+        zoned @ (Distribution::HitRates(_) | Distribution::Zones(_)) => {
+            if matches!(zoned, Distribution::HitRates(_)) {
+                lose("that its zones were written as hit rates; they are the same".to_owned());
+            }
+            let zones = zoned.zones();
+            if zones.iter().any(|zone| zone.accesses_pct.fract() != 0.0 || zone.space_pct.fract() != 0.0) {
+                lose(
+                    "parts of a percent of its zones: fio takes whole percents of accesses and space"
+                        .to_owned(),
+                );
+            }
+            let zone = |(accesses, space): &(u32, u32)| format!("{accesses}/{space}");
+            format!("zoned:{}", whole_percents(&zones).iter().map(zone).collect::<Vec<_>>().join(":"))
         }
     };
     if !text.is_empty() {
         keys.set("random_distribution", text);
     }
     keys.set("norandommap", 1);
+}
+
+/// Accesses and space of zones that end at whole percents; what has no percent of its own counts with the zone before it.
+fn whole_percents(zones: &[Zone]) -> Vec<(u32, u32)> {
+    let (mut accesses_pct, mut space_pct) = (0.0, 0.0);
+    let mut until: Vec<(u32, u32)> = Vec::new();
+    for zone in zones {
+        accesses_pct += zone.accesses_pct;
+        space_pct += zone.space_pct;
+        let (accesses, space) = (accesses_pct.round() as u32, (space_pct.round() as u32).max(1));
+        match until.last_mut() {
+            Some(last) if last.1 == space => last.0 = accesses,
+            _ => until.push((accesses, space)),
+        }
+    }
+    let before = std::iter::once((0, 0)).chain(until.iter().copied());
+    before.zip(&until).map(|(before, end)| (end.0 - before.0, end.1 - before.1)).collect()
 }
 
 /// Think time and delays. Returns the think time where each place is a job of its own that rests.
@@ -672,323 +699,4 @@ fn law(keys: &mut Keys, law: &SizeLaw, lose: Lose<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fio::{Surroundings, import_fio};
-    use proptest::prelude::*;
-    use raidlab_workload::{AccessSpec, DataSpec, Metric, RequestRate, builtin_workload, builtin_workloads};
-    use std::num::NonZeroU32;
-
-    fn workload(spec: AccessSpec) -> Workload {
-        Workload {
-            title: "made up".into(),
-            source: "a test".into(),
-            metric: Metric::Iops,
-            notes: String::new(),
-            block_bytes_published: Vec::new(),
-            spec,
-        }
-    }
-
-    fn hints() -> RunHints {
-        RunHints { targets: vec!["/dev/x".into()], iodepths: vec![4], ..RunHints::default() }
-    }
-
-    /// What an import makes of what is exported.
-    fn again(text: &str) -> (AccessSpec, RunHints) {
-        let import =
-            import_fio("x.fio", text, Surroundings::NONE).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        assert_eq!(import.steps.len(), 1, "{text}");
-        let step = import.steps.into_iter().next().unwrap();
-        (step.workload.spec, step.run)
-    }
-
-    /// The same where two ways to say one thing are one.
-    fn plain(spec: &AccessSpec) -> AccessSpec {
-        let mut spec = spec.clone();
-        spec.name = String::new();
-        // A single part is all of it.
-        if let [MixPart { weight: None, actor: None, .. }] = &spec.parts[..] {
-            let part = spec.parts.remove(0);
-            (spec.lines, spec.places, spec.pacing) = (part.lines, part.places, part.pacing);
-            (spec.rhythm, spec.flush) = (part.rhythm, part.flush);
-        }
-        let places = |lines: &[AccessLine], places: &mut Places| {
-            if lines.iter().all(|line| line.random_pct == 0) {
-                (places.distribution, places.scrambled) = (Distribution::Uniform, false);
-            }
-            // Evenly is the same wherever it is scattered to.
-            places.scrambled &= places.distribution != Distribution::Uniform;
-        };
-        let mend = |lines: &mut Vec<AccessLine>| {
-            let alone = lines.len() == 1;
-            for line in lines.iter_mut().filter(|line| alone && line.delay == NanoSpan::ZERO) {
-                line.burst = 1;
-            }
-        };
-        mend(&mut spec.lines);
-        places(&spec.lines, &mut spec.places);
-        for part in &mut spec.parts {
-            mend(&mut part.lines);
-            places(&part.lines, &mut part.places);
-            if part.lines.iter().all(|line| line.read_pct == 100) {
-                part.flush = None;
-            }
-        }
-        if spec.parts.is_empty() && spec.lines.iter().all(|line| line.read_pct == 100) {
-            spec.flush = None;
-        }
-        spec.iodepth = None;
-        spec
-    }
-
-    fn lines() -> impl Strategy<Value = Vec<AccessLine>> {
-        let kind = (0usize..4, 0u8..=100, 0usize..3, any::<bool>());
-        kind.prop_map(|(count, read, random, is_even)| {
-            let random_pct = [0, 100, 40][random];
-            let read_pct = if is_even { [0, 50, 100][usize::from(read) % 3] } else { read };
-            let shares: &[u8] = [&[100][..], &[60, 40], &[50, 30, 20], &[10, 20, 30, 40]][count];
-            let line = |(index, share): (usize, &u8)| {
-                let bytes = 4096 << index;
-                AccessLine {
-                    share_pct: *share,
-                    align_bytes: (index > 0).then_some(4096),
-                    ..AccessLine::plain(bytes, read_pct, random_pct)
-                }
-            };
-            shares.iter().enumerate().map(line).collect()
-        })
-    }
-
-    fn spec() -> impl Strategy<Value = AccessSpec> {
-        let distribution = prop_oneof![
-            Just((Distribution::Uniform, false)),
-            Just((Distribution::Shuffle, false)),
-            (1u32..300).prop_map(|theta| (Distribution::Zipf { theta: f64::from(theta) / 100.0 }, true)),
-            (1u32..49).prop_map(|h| (Distribution::Pareto { h: f64::from(h) / 100.0 }, true)),
-            (1u32..40)
-                .prop_map(|it| (Distribution::Normal { mean_pct: 50.0, deviation_pct: f64::from(it) }, true)),
-        ];
-        let places = (distribution, 0u64..1 << 20, proptest::option::of(1u64..1 << 30)).prop_map(
-            |((distribution, scrambled), start, size)| Places {
-                start: ByteCount(start * 512),
-                size: size.map(|size| ByteCount(size * 4096)),
-                distribution,
-                scrambled,
-                ..Places::default()
-            },
-        );
-        let rate = || (1u32..1_000_000).prop_map(|rate| RequestRate::new(f64::from(rate) * 2.0).unwrap());
-        let pacing = prop_oneof![
-            Just(Pacing::default()),
-            rate().prop_map(|rate| Pacing::Open(Arrivals {
-                process: ArrivalProcess::Poisson,
-                rate,
-                burst: 1
-            })),
-            rate().prop_map(|rate| Pacing::Closed(ClosedLoop {
-                rate_max: Some(rate),
-                ..ClosedLoop::default()
-            })),
-            (1u64..1 << 30).prop_map(|bytes| Pacing::Closed(ClosedLoop {
-                bytes_per_sec_max: Some(ByteCount(bytes * 2)),
-                ..ClosedLoop::default()
-            })),
-            (1u64..100_000).prop_map(|us| Pacing::Closed(ClosedLoop {
-                think: NanoSpan(us * 1000),
-                ..ClosedLoop::default()
-            })),
-        ];
-        let flush = proptest::option::of((1u32..9, any::<bool>())).prop_map(|flush| {
-            flush.map(|(every, with_metadata)| FlushRule {
-                every: NonZeroU32::new(every).unwrap(),
-                with_metadata,
-            })
-        });
-        (lines(), places, pacing, flush, (0u8..=100, 0u8..=100)).prop_map(
-            |(lines, places, pacing, flush, (compressible_pct, dedupe_pct))| AccessSpec {
-                places,
-                pacing,
-                flush,
-                data: DataSpec { compressible_pct, dedupe_pct },
-                ..AccessSpec::new("x", lines)
-            },
-        )
-    }
-
-    proptest! {
-        #[test]
-        fn what_loses_nothing_reads_back_as_the_same(spec in spec(), is_mix in any::<bool>()) {
-            let spec = if is_mix && !spec.pacing.is_open() {
-                let part = |name: &str, iodepth| MixPart {
-                    name: name.into(),
-                    lines: spec.lines.clone(),
-                    places: spec.places.clone(),
-                    pacing: spec.pacing,
-                    flush: spec.flush,
-                    iodepth: Some(iodepth),
-                    ..MixPart::default()
-                };
-                AccessSpec { name: "x".into(), data: spec.data, parts: vec![part("a", 3), part("b", 1)], ..AccessSpec::default() }
-            } else {
-                spec
-            };
-            let exported = export_fio(&workload(spec.clone()), &hints());
-            if exported.lost.is_empty() {
-                let (found, run) = again(&exported.text);
-                prop_assert_eq!(plain(&found), plain(&spec), "{}", exported.text);
-                let is_closed = spec.parts.is_empty() && !spec.pacing.is_open();
-                prop_assert!(!is_closed || run.iodepths == [4], "{:?}", run.iodepths);
-                prop_assert_eq!(run.targets, ["/dev/x"]);
-            }
-        }
-    }
-
-    #[test]
-    fn the_published_workloads_of_one_size_lose_nothing_and_read_back() {
-        let mut whole = 0;
-        for workload in builtin_workloads() {
-            let exported = export_fio(&workload, &hints());
-            if exported.lost.is_empty() {
-                whole += 1;
-                assert_eq!(plain(&again(&exported.text).0), plain(&workload.spec), "{}", exported.text);
-            }
-            for one in &exported.lost {
-                assert!(exported.text.contains(&format!("# lost: {one}\n")), "{one}");
-            }
-        }
-        assert!(whole >= 20, "{whole} of the built-in workloads lose nothing");
-    }
-
-    /// What an actor is told is written or named: what changes it changes the file.
-    #[test]
-    fn nothing_of_an_actor_is_lost_without_a_word() {
-        let part = |keys: &str| {
-            let head = "schema = 1\nname = \"a\"\ntitle = \"A\"\nsource = \"made up\"\nmetric = \"iops\"\n";
-            let others = "[[part]]\nname = \"training\"\n[part.accelerator]\nbatch = 1\ncompute = \"1s\"\nsample_size = \"1MiB\"\n\
-                [[part]]\nname = \"journal\"\n[part.log]\nappend_size = \"1KiB\"\n";
-            let text = format!("{head}{others}[[part]]\nname = \"x\"\n{keys}");
-            export_fio(&Workload::from_toml("a.toml", &text).unwrap(), &hints()).text
-        };
-        let rows: [(&str, &[&str]); 4] = [
-            (
-                "[part.compaction]\nruns = 2\n",
-                &[
-                    "iodepth = 4",
-                    "iodepth = 3",
-                    "output_pct = 50",
-                    "follows = \"journal\"",
-                    "request_size = \"64KiB\"",
-                    "follows = \"journal\"\namplification = 3",
-                    "bytes_per_sec = \"1MB\"",
-                    "[part.places]\nsize = \"1GiB\"",
-                    "[part.places]\nstart = \"1GiB\"",
-                ],
-            ),
-            (
-                "[part.log]\nappend_size = \"1KiB\"\n",
-                &[
-                    "clients = 2",
-                    "append_deviation = \"100 B\"",
-                    "think = \"1ms\"",
-                    "group = \"1ms\"",
-                    "flush_every = 0",
-                    "think = \"1ms\"\nclients = 2",
-                ],
-            ),
-            (
-                "[part.cache]\nobjects = 9\nobject_size = \"4KiB\"\n",
-                &[
-                    "iodepth = 2",
-                    "hit_pct = 50",
-                    "hit_pct = 50.5",
-                    "trim_size = \"1MiB\"",
-                    "trim_size = \"2MiB\"",
-                ],
-            ),
-            (
-                "[part.checkpoint]\nwriter_size = \"1GiB\"\n",
-                &[
-                    "writers = 2",
-                    "requests_per_writer = 2",
-                    "request_size = \"64KiB\"",
-                    "every = \"1s\"",
-                    "read_back = true",
-                    "pauses = \"training\"",
-                    "[part.places]\nsize = \"1GiB\"",
-                ],
-            ),
-        ];
-        for (base, more) in rows {
-            let mut seen = vec![part(base)];
-            for keys in more {
-                let text = part(&format!("{base}{keys}\n"));
-                assert!(!seen.contains(&text), "{keys} is not in\n{text}");
-                seen.push(text);
-            }
-        }
-        assert_ne!(part(rows[0].0), part("[part.compaction]\nruns = 3\n"));
-        assert_ne!(part(rows[2].0), part("[part.cache]\nobjects = 8\nobject_size = \"4KiB\"\n"));
-        assert!(!part(rows[1].0).contains("records that are"), "1 KiB is whole sectors");
-        assert!(!part(rows[1].0).contains("deviation"), "all are as long");
-    }
-
-    /// fio writes nothing past the first writer where a size is no whole block, and a `stonewall` waits for all jobs of the file.
-    #[test]
-    fn checkpoints_are_whole_requests_and_are_read_back_behind_their_own_writes() {
-        let text = "schema = 1\nname = \"a\"\ntitle = \"A\"\nsource = \"made up\"\nmetric = \"iops\"\n[[part]]\nname = \"training\"\n\
-                    [part.accelerator]\nbatch = 1\ncompute = \"1s\"\nsample_size = \"1MiB\"\n[[part]]\nname = \"save\"\n[part.checkpoint]\n\
-                    writers = 2\nwriter_size = \"10332031250 B\"\nread_back = true\n";
-        let run = RunHints { run: Some(NanoSpan::from_secs(9)), ..hints() };
-        let text = export_fio(&Workload::from_toml("a.toml", text).unwrap(), &run).text;
-        let whole = 10_332_031_250u64.next_multiple_of(1 << 20);
-        assert!(
-            text.contains(&format!(
-                "# lost: save: the exact size of each writer, 10332031250: it is {whole}"
-            )),
-            "{text}"
-        );
-        assert_eq!(text.matches(&format!("\nsize={whole}\noffset_increment={whole}\n")).count(), 2, "{text}");
-        assert!(text.contains("wait_for=save\n") && !text.contains("stonewall"), "{text}");
-        let (global, sections) = text.split_once("\n[training]\n").unwrap();
-        assert!(!global.contains("time_based"), "a checkpoint is written once");
-        assert_eq!(sections.split("\n[save]\n").next().unwrap().matches("time_based=1").count(), 1, "{text}");
-        assert_eq!(sections.matches("time_based=1").count(), 1, "{text}");
-    }
-
-    #[test]
-    fn logs_ask_as_often_as_their_clients() {
-        let text = export_fio(&builtin_workload("postgresql-pgbench").unwrap(), &hints()).text;
-        let log = text.split("\n[").find(|job| job.starts_with("wal]")).unwrap();
-        for key in ["rw=write\n", "numjobs=32\n", "iodepth=1\n", "thinktime=", "fdatasync=1\n"] {
-            assert!(log.contains(key), "{key}: {log}");
-        }
-    }
-
-    #[test]
-    fn what_is_lost_is_named() {
-        let lost = |name: &str| export_fio(&builtin_workload(name).unwrap(), &hints()).lost.join("\n");
-        for (name, word) in [
-            ("mlperf-unet3d", "training: batches, compute time, prefetch, barrier and utilisation"),
-            ("checkpoint-llama3-8b", "when it is written"),
-            ("postgresql-pgbench", "group commit"),
-            ("kv-cache", "eviction"),
-            ("rocksdb-overwrite", "that it follows what"),
-        ] {
-            assert!(lost(name).contains(word), "{name}: {}", lost(name));
-        }
-        let rhythm = Rhythm {
-            steps: vec![(NanoSpan::from_secs(1), 1.0), (NanoSpan::from_secs(1), 3.0)],
-            ..Rhythm::default()
-        };
-        let rate = RequestRate::new(100.0).unwrap();
-        let arrivals = Arrivals { process: ArrivalProcess::Fixed, rate, burst: 2 };
-        let spec = AccessSpec {
-            rhythm,
-            pacing: Pacing::Open(arrivals),
-            ..AccessSpec::new("x", vec![AccessLine::plain(4096, 100, 100)])
-        };
-        let lost = export_fio(&workload(spec), &hints()).lost;
-        assert_eq!(lost.len(), 3, "{lost:?}");
-    }
-}
+mod tests;
