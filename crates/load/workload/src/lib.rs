@@ -64,7 +64,7 @@ pub use op::{IoOp, OpSet};
 pub use pacing::{
     ArrivalProcess, Arrivals, ClosedLoop, FlushRule, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate,
 };
-pub use places::{Distribution, FileOrder, PlacedFiles, Places, Zone};
+pub use places::{Distribution, FileOrder, HitRate, PlacedFiles, Places, Zone};
 pub use portrait::{Portrait, PortraitColumn, PortraitPart, PortraitSize};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};

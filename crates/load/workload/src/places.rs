@@ -8,7 +8,7 @@
 //! A distribution is one over *ranks*: rank 0 is the hottest. Ranks are places in order of address, or, if `scrambled`
 //! is true, places in a one-to-one pseudorandom order. Without it the hot places are neighbours, which favours caches,
 //! read-ahead and short strokes of a disk's arm; with it they are spread over the working set, as popular objects are.
-//! Zipf and Pareto require the setting.
+//! Zipf, Pareto and hit rates require the setting.
 //!
 //! Only random requests are drawn by the distribution; sequential ones continue from the last, of whichever kind.
 //!
@@ -20,6 +20,7 @@
 //! | uniform | each with the same probability |
 //! | zipf, theta | probability of `k` proportional to `1 / (k + 1)^theta` |
 //! | pareto, h | the first share `x` of the places gets the share `x^(ln(1 - h) / ln h)` of the accesses: the first `h` of the places gets `1 - h` of the accesses, and so on within it (self-similar) |
+//! | hit rates | a table: the first share of the places gets the share of the accesses beside it, even between two rows |
 //! | zones | each zone its share of the accesses, even within it; two zones are a hot spot |
 //! | normal | mean and standard deviation in percent of the working set; draws outside are drawn again |
 //! | shuffle | every place once, in random order, then again in another order |
@@ -38,6 +39,15 @@ pub struct Zone {
     pub space_pct: f64,
 }
 
+/// A row of a table of hit rates: what a cache that holds the most popular places hits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HitRate {
+    /// How much the cache holds, in percent of the working set.
+    pub cache_pct: f64,
+    /// Share of the accesses that it hits, in percent.
+    pub hits_pct: f64,
+}
+
 /// How random requests are spread over the places of the working set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Distribution {
@@ -54,6 +64,8 @@ pub enum Distribution {
         /// Above 0 and below 0.5: 0.2 is the rule of 80 and 20.
         h: f64,
     },
+    /// Popularity as a table of what caches hit. Places between two rows are equally popular, and those of later rows less so.
+    HitRates(Vec<HitRate>),
     /// One after the other from the start of the working set.
     Zones(Vec<Zone>),
     /// A bell.
@@ -160,6 +172,7 @@ impl Places {
                     None
                 }
             }
+            Distribution::HitRates(rows) => hit_rates_complaint(rows),
             Distribution::Zones(zones) => zones_complaint(zones),
             _ => None,
         }
@@ -178,6 +191,56 @@ impl Places {
             (size as f64 * self.working_set_pct / 100.0) as u64
         };
         Some((self.start.get(), self.start.get() + used))
+    }
+}
+
+impl Distribution {
+    /// Returns whether it ranks places by popularity, so that where the popular ones lie has to be said.
+    pub(crate) const fn is_ranked(&self) -> bool {
+        matches!(self, Self::Zipf { .. } | Self::Pareto { .. } | Self::HitRates(_))
+    }
+
+    /// Returns the zones that it consists of, the most popular first where it is a table of hit rates; none of any other.
+    pub fn zones(&self) -> Vec<Zone> {
+        match self {
+            Self::HitRates(rows) => zones_between(rows),
+            Self::Zones(zones) => zones.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What each row adds to the one before.
+fn zones_between(rows: &[HitRate]) -> Vec<Zone> {
+    let before = std::iter::once(HitRate { cache_pct: 0.0, hits_pct: 0.0 }).chain(rows.iter().copied());
+    let added = |(before, row): (HitRate, &HitRate)| Zone {
+        accesses_pct: row.hits_pct - before.hits_pct,
+        space_pct: row.cache_pct - before.cache_pct,
+    };
+    before.zip(rows).map(added).collect()
+}
+
+fn hit_rates_complaint(rows: &[HitRate]) -> Option<(&'static str, &'static str)> {
+    // Equal slopes differ by the rounding of their differences.
+    const NEAR: f64 = 1.0 + 1e-6;
+    let added = zones_between(rows);
+    let is_less_popular = |pair: &[Zone]| {
+        pair[1].accesses_pct * pair[0].space_pct <= pair[0].accesses_pct * pair[1].space_pct * NEAR
+    };
+    if !added.iter().all(|zone| zone.space_pct > 0.0 && zone.accesses_pct >= 0.0) {
+        Some((
+            "hit_rates",
+            "must be pairs of percentages, the size of a cache and its hits, each cache larger than the last with no fewer hits",
+        ))
+    } else if rows.last() != Some(&HitRate { cache_pct: 100.0, hits_pct: 100.0 }) {
+        Some(("hit_rates", "must end with [100, 100]: a cache of all places hits always"))
+    } else if !added.windows(2).all(is_less_popular) {
+        Some((
+            "hit_rates",
+            "must gain no more for each percent of space from row to row: the most popular places come first",
+        ))
+    } else {
+        None
     }
 }
 
@@ -209,6 +272,14 @@ impl std::fmt::Display for Distribution {
                 write!(f, "normal, mean {mean_pct}%, deviation {deviation_pct}%")
             }
             Self::Shuffle => f.write_str("every place once, shuffled"),
+            Self::HitRates(rows) => {
+                f.write_str("hit rates")?;
+                for (index, HitRate { cache_pct, hits_pct }) in rows.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { "," };
+                    write!(f, "{comma} {hits_pct}% with {cache_pct}% of the space")?;
+                }
+                Ok(())
+            }
             Self::Zones(zones) => {
                 f.write_str("zones")?;
                 for (index, Zone { accesses_pct, space_pct }) in zones.iter().enumerate() {

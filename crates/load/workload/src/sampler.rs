@@ -4,7 +4,7 @@
 //!   a rank and accepted or drawn again so that each rank has exactly its share; fewer than 1.2 draws on average. A table of
 //!   the distribution would take 8 bytes per place: tens of GB for a large array, and minutes to fill.
 //! - **Pareto** by inversion: `floor(n * u^(ln h / ln(1 - h)))`.
-//! - **Zones** by the sum of their shares, then evenly.
+//! - **Zones** and **hit rates** by the sum of their shares, then evenly.
 //! - **Normal** by the polar method, drawn again outside the working set.
 //! - **Shuffle** by counting through a permutation.
 //!
@@ -13,7 +13,7 @@
 //! variables" (1964).
 
 use crate::permutation::Permutation;
-use crate::places::{Distribution, Places};
+use crate::places::{Distribution, Places, Zone};
 use crate::rng::Rng;
 
 /// A distribution over the numbers below `n`, made ready.
@@ -50,9 +50,8 @@ impl Sampler {
             Distribution::Uniform => return None,
             Distribution::Zipf { theta } => Shape::Zipf(Zipf::new(*theta, count)),
             Distribution::Pareto { h } => Shape::Pareto { exponent: h.ln() / (-h).ln_1p() },
-            Distribution::Zones(zones) => {
-                let shares = zones.iter().map(|zone| (zone.accesses_pct / 100.0, zone.space_pct / 100.0));
-                Shape::Zones(ready_zones(shares, count))
+            zoned @ (Distribution::HitRates(_) | Distribution::Zones(_)) => {
+                Shape::Zones(ready_zones(&zoned.zones(), count))
             }
             Distribution::Normal { mean_pct, deviation_pct } => Shape::Normal {
                 mean: count as f64 * mean_pct / 100.0,
@@ -89,13 +88,13 @@ impl Sampler {
 }
 
 /// The zones over `count` places. A zone too small for a place shares the one that it lies in.
-fn ready_zones(shares: impl Iterator<Item = (f64, f64)>, count: u64) -> Vec<ReadyZone> {
+fn ready_zones(shares: &[Zone], count: u64) -> Vec<ReadyZone> {
     let (mut accesses, mut space) = (0.0, 0.0);
     let mut zones = Vec::new();
-    for (access_share, space_share) in shares {
+    for Zone { accesses_pct, space_pct } in shares {
         let first = ((space * count as f64).round() as u64).min(count - 1);
-        accesses += access_share;
-        space += space_share;
+        accesses += accesses_pct / 100.0;
+        space += space_pct / 100.0;
         let end = ((space * count as f64).round() as u64).clamp(first + 1, count);
         zones.push(ReadyZone { accesses_until: accesses, first, count: end - first });
     }

@@ -13,7 +13,7 @@ use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan, counted};
 use raidlab_workload::{
     AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule,
-    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
+    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload, Zone,
 };
 use std::fmt::Write;
 
@@ -552,15 +552,42 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
             }
             format!("normal:{width_pct}")
         }
-        Distribution::Zones(zones) => {
-            let zone = |zone: &raidlab_workload::Zone| format!("{}/{}", zone.accesses_pct, zone.space_pct);
-            format!("zoned:{}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+        zoned @ (Distribution::HitRates(_) | Distribution::Zones(_)) => {
+            if matches!(zoned, Distribution::HitRates(_)) {
+                lose("that its zones were written as hit rates; they are the same".to_owned());
+            }
+            let zones = zoned.zones();
+            if zones.iter().any(|zone| zone.accesses_pct.fract() != 0.0 || zone.space_pct.fract() != 0.0) {
+                lose(
+                    "parts of a percent of its zones: fio takes whole percents of accesses and space"
+                        .to_owned(),
+                );
+            }
+            let zone = |(accesses, space): &(u32, u32)| format!("{accesses}/{space}");
+            format!("zoned:{}", whole_percents(&zones).iter().map(zone).collect::<Vec<_>>().join(":"))
         }
     };
     if !text.is_empty() {
         keys.set("random_distribution", text);
     }
     keys.set("norandommap", 1);
+}
+
+/// Accesses and space of zones that end at whole percents; what has no percent of its own counts with the zone before it.
+fn whole_percents(zones: &[Zone]) -> Vec<(u32, u32)> {
+    let (mut accesses_pct, mut space_pct) = (0.0, 0.0);
+    let mut until: Vec<(u32, u32)> = Vec::new();
+    for zone in zones {
+        accesses_pct += zone.accesses_pct;
+        space_pct += zone.space_pct;
+        let (accesses, space) = (accesses_pct.round() as u32, (space_pct.round() as u32).max(1));
+        match until.last_mut() {
+            Some(last) if last.1 == space => last.0 = accesses,
+            _ => until.push((accesses, space)),
+        }
+    }
+    let before = std::iter::once((0, 0)).chain(until.iter().copied());
+    before.zip(&until).map(|(before, end)| (end.0 - before.0, end.1 - before.1)).collect()
 }
 
 /// Think time and delays. Returns the think time where each place is a job of its own that rests.

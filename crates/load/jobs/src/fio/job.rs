@@ -9,6 +9,7 @@
 //! | `norandommap` | distribution `uniform`; with `random_generator=lfsr` `shuffle`, since that repeats no place |
 //! | several sizes without `norandommap` | refused: fio cuts requests where others lie |
 //! | `zipf`, `pareto`, `normal` | the same, scrambled, as fio hashes their places |
+//! | `zoned`, `zoned_abs` | zones, in percent of the places |
 //! | `iodepth` of a synchronous engine | 1 |
 //! | `numjobs` of random requests | that many times the `iodepth` |
 //! | `numjobs` of sequential requests | that many parts, each with its own position |
@@ -659,7 +660,7 @@ fn spread(
     places.distribution = match (name, real(figures)) {
         ("random", _) if map && is_one => Distribution::Shuffle,
         ("random", _) if repeats_none && is_one && lines[0].random_pct == 100 => Distribution::Shuffle,
-        ("zoned" | "random", _) if repeats_none && (name == "zoned" || !map) => {
+        ("zoned" | "zoned_abs" | "random", _) if repeats_none && (name != "random" || !map) => {
             let what = "several sizes, percentage_random and zones";
             let advice = format!(
                 "it asks for each place once, which beside {what} has no counterpart here: leave it out"
@@ -685,16 +686,12 @@ fn spread(
         ("normal", Some(width_pct)) => {
             Distribution::Normal { mean_pct: 50.0, deviation_pct: super::normal::deviation_pct(width_pct) }
         }
-        ("zoned", _) => match zones(figures) {
-            Some(zones) => Distribution::Zones(zones),
-            None => {
-                return reader
-                    .wrong("random_distribution", format!("'{text}': write zoned:50/5:30/15:20/80"));
-            }
+        ("zoned" | "zoned_abs", _) => match zoned((name, figures), lines, reader.base(), places) {
+            Ok(zones) => Distribution::Zones(zones),
+            Err(advice) => return reader.wrong("random_distribution", format!("'{text}': {advice}")),
         },
         _ => {
-            let advice =
-                "write random, zipf:THETA, pareto:H below 0.5, normal:DEVIATION or zoned:ACCESSES/SPACE:...";
+            let advice = "write random, zipf:THETA, pareto:H below 0.5, normal:DEVIATION, zoned:ACCESSES/SPACE:... or zoned_abs:ACCESSES/BYTES:...";
             return reader
                 .wrong("random_distribution", format!("'{text}' has no counterpart here: {advice}"));
         }
@@ -702,20 +699,62 @@ fn spread(
     places.scrambled = super::is_scattered(&places.distribution);
 }
 
-/// Reads `50/5:30/15:20/80`; a share that is left out is what is left.
+/// Zones of either kind, or how they are written.
+fn zoned(
+    (kind, figures): (&str, &str),
+    lines: &[AccessLine],
+    base: u64,
+    places: &mut Places,
+) -> Result<Vec<Zone>, String> {
+    if kind == "zoned" {
+        return zones(figures).ok_or_else(|| "write zoned:50/5:30/15:20/80, in whole percents".into());
+    }
+    zones_in_bytes(figures, base, places, lines.iter().all(|line| line.random_pct == 100))
+}
+
+/// Reads `50/5:30/15:20/80`, whole percents; a share that is left out is what is left.
 fn zones(text: &str) -> Option<Vec<Zone>> {
     let mut zones = Vec::new();
     let (mut accesses, mut space) = (100.0, 100.0);
     for part in text.split(':') {
         let (first, second) = part.split_once('/').unwrap_or((part, ""));
-        let share =
-            |text: &str, left: f64| if text.is_empty() { Some(left) } else { text.parse::<f64>().ok() };
+        let share = |text: &str, left: f64| {
+            if text.is_empty() { Some(left) } else { text.parse::<u8>().ok().map(f64::from) }
+        };
         let zone = Zone { accesses_pct: share(first, accesses)?, space_pct: share(second, space)? };
         accesses -= zone.accesses_pct;
         space -= zone.space_pct;
         zones.push(zone);
     }
     Some(zones)
+}
+
+/// Reads `50/1g:30/3g:20/16g`. What lies behind the last zone is asked for by none: it is left out of the places where nothing else goes there.
+fn zones_in_bytes(text: &str, base: u64, places: &mut Places, all_random: bool) -> Result<Vec<Zone>, String> {
+    let zone = |part: &str| {
+        let (accesses, bytes) = part.split_once('/')?;
+        Some((accesses.parse::<u8>().ok()?, size(bytes, base).ok()?))
+    };
+    let zones: Option<Vec<(u8, u64)>> = text.split(':').map(zone).collect();
+    let zones = zones.ok_or("write zoned_abs:50/1g:30/3g:20/16g")?;
+    let end = zones.iter().fold(0u64, |end, zone| end.saturating_add(zone.1));
+    let whole = match places.size.map(ByteCount::get) {
+        _ if end == 0 => return Err("it has no space: write zoned_abs:50/1g:30/3g:20/16g".into()),
+        Some(whole) if end > whole => {
+            return Err(format!(
+                "its zones end after {end} bytes, and the file after {whole}: fio can't run it"
+            ));
+        }
+        Some(whole) if places.working_set_pct >= 100.0 => whole,
+        None if all_random && places.working_set_pct >= 100.0 => end,
+        _ => return Err("what share of the file its zones are is not known: add size in bytes".into()),
+    };
+    places.size = Some(ByteCount(whole));
+    let pct = |bytes: u64| bytes as f64 * 100.0 / whole as f64;
+    let rest = (end < whole).then(|| Zone { accesses_pct: 0.0, space_pct: pct(whole - end) });
+    let zone =
+        |(accesses, bytes): &(u8, u64)| Zone { accesses_pct: f64::from(*accesses), space_pct: pct(*bytes) };
+    Ok(zones.iter().map(zone).chain(rest).collect())
 }
 
 /// Limits, arrivals and think time; a think time after several requests is a delay of the lines.

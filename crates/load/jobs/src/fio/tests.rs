@@ -113,6 +113,14 @@ fn sizes_rates_and_distributions_have_their_counterparts() {
             "zoned:60/10:30/20:/",
             "zones 60% to 10% of the space, 30% to 20% of the space, 10% to 70% of the space, not scrambled",
         ),
+        (
+            "zoned_abs:60/10m:40/30m",
+            "zones 60% to 25% of the space, 40% to 75% of the space, not scrambled, over 40 MiB",
+        ),
+        (
+            "zoned_abs:60/10m:40/30m\nsize=80m",
+            "zones 60% to 12.5% of the space, 40% to 37.5% of the space, 0% to 50% of the space, not scrambled, over 80 MiB",
+        ),
         ("random", "uniform"),
     ];
     for (text, expected) in distributions {
@@ -267,6 +275,14 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         ("rw=rw\nrate_iops=100,", "rate_iops of a mix"),
         ("rw=rw\nrwmixread=70\nrate_iops=100", "rate_iops of a mix of 70 % reads"),
         ("rw=randrw\nrandom_distribution=zipf:1.1,random", "reads and writes share one distribution"),
+        ("rw=randread\nrandom_distribution=zoned:60.5/10:39.5/90", "in whole percents"),
+        (
+            "rw=randread\nrandom_distribution=zoned_abs:60/1m:40/2m\nsize=2m",
+            "its zones end after 3145728 bytes, and the file after 2097152",
+        ),
+        ("rw=randread\nrandom_distribution=zoned_abs:60/1m:40/2m\nsize=50%", "add size in bytes"),
+        ("rw=randread\nrandom_distribution=zoned_abs:60/1m:40/2m\npercentage_random=50", "add size in bytes"),
+        ("rw=randread\nrandom_distribution=zoned_abs:60/1m:40", "write zoned_abs:50/1g:30/3g:20/16g"),
         ("rw=read\nbs=1k,2k,3k,4k", "more than three values"),
         ("rw=rw\nrwmixread=70,30", "rwmixread: '70,30' is no percentage"),
         ("rw=read\niodepth=4,8", "iodepth: '4,8'"),
@@ -646,6 +662,7 @@ fn line() -> impl Strategy<Value = String> {
             "zipf:1.1",
             "pareto:0.3",
             "zoned:1/2:/",
+            "zoned_abs:1/2m:99/0",
             "4k,8k,",
             ",1m",
             "${A}",

@@ -8,7 +8,7 @@ use super::actors::{AcceleratorTable, ActorTables, CacheTable, CheckpointTable, 
 use crate::actor::Phase;
 use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
-use crate::places::{Distribution, FileOrder, PlacedFiles, Places, Zone};
+use crate::places::{Distribution, FileOrder, HitRate, PlacedFiles, Places, Zone};
 use crate::result::Metric;
 use crate::rhythm::{HOURS, OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::{AccessLine, AccessSpec, MixPart};
@@ -145,6 +145,8 @@ struct PlacesTable {
     h: Option<f64>,
     mean_pct: Option<f64>,
     deviation_pct: Option<f64>,
+    /// Pairs of percentages, of the space and of the accesses up to there.
+    hit_rates: Option<Vec<Pair<f64, f64>>>,
     /// Pairs of percentages, of the accesses and of the space.
     zones: Option<Vec<Pair<f64, f64>>>,
     accesses_pct: Option<f64>,
@@ -161,6 +163,7 @@ enum DistributionName {
     Uniform,
     Zipf,
     Pareto,
+    HitRates,
     HotSpot,
     Zones,
     Normal,
@@ -307,8 +310,7 @@ fn flush(every: Option<NonZeroU32>, metadata: Option<bool>) -> Result<Option<Flu
 impl PlacesTable {
     fn places(self) -> Result<Places, String> {
         let distribution = self.distribution()?;
-        let is_ranked = matches!(distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
-        if is_ranked && self.scrambled.is_none() {
+        if distribution.is_ranked() && self.scrambled.is_none() {
             return Err(
                 "scrambled is missing: write true if the favourite places lie all over the working set, \
                         false if they are neighbours at its start"
@@ -340,7 +342,7 @@ impl PlacesTable {
     /// The distribution, of the keys that it has; any other is one too many.
     fn distribution(&self) -> Result<Distribution, String> {
         use DistributionName as Name;
-        let zones = self.zones.as_ref().map(|_| 0.0);
+        let [zones, hit_rates] = [&self.zones, &self.hit_rates].map(|table| table.as_ref().map(|_| 0.0));
         let keys = [
             ("theta", self.theta, Name::Zipf),
             ("h", self.h, Name::Pareto),
@@ -349,12 +351,17 @@ impl PlacesTable {
             ("mean_pct", self.mean_pct, Name::Normal),
             ("deviation_pct", self.deviation_pct, Name::Normal),
             ("zones", zones, Name::Zones),
+            ("hit_rates", hit_rates, Name::HitRates),
         ];
         for (key, value, owner) in keys {
             match (value, owner == self.distribution) {
                 (None, true) => return Err(format!("{key} is missing for this distribution: add it")),
                 (Some(_), false) => {
-                    let owner = format!("{owner:?}").to_lowercase().replace("hotspot", "hot-spot");
+                    let word = |letter: char| {
+                        letter.is_uppercase().then_some('-').into_iter().chain(letter.to_lowercase())
+                    };
+                    let owner: String = format!("{owner:?}").chars().flat_map(word).collect();
+                    let owner = owner.trim_start_matches('-');
                     return Err(format!("{key} belongs to distribution = \"{owner}\": leave it out"));
                 }
                 _ => {}
@@ -370,6 +377,11 @@ impl PlacesTable {
                 mean_pct: figure(self.mean_pct),
                 deviation_pct: figure(self.deviation_pct),
             },
+            Name::HitRates => {
+                let pairs = self.hit_rates.iter().flatten();
+                let row = |&Pair(cache_pct, hits_pct): &Pair<f64, f64>| HitRate { cache_pct, hits_pct };
+                Distribution::HitRates(pairs.map(row).collect())
+            }
             Name::HotSpot => {
                 let (accesses_pct, space_pct) = (figure(self.accesses_pct), figure(self.space_pct));
                 let rest = Zone { accesses_pct: 100.0 - accesses_pct, space_pct: 100.0 - space_pct };

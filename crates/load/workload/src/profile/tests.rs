@@ -252,6 +252,10 @@ fn places_pacing_and_data_are_read() {
             "zones 60% to 10% of the space, 40% to 90% of the space, scrambled",
         ),
         (
+            "distribution = 'hit-rates'\nhit_rates = [[1, 30], [10, 62.5], [100, 100]]\nscrambled = true",
+            "hit rates 30% with 1% of the space, 62.5% with 10% of the space, 100% with 100% of the space, scrambled",
+        ),
+        (
             "distribution = 'normal'\nmean_pct = 50\ndeviation_pct = 12.5\nstart = '1GiB'\nsize = '8GiB'",
             "normal, mean 50%, deviation 12.5%, not scrambled, from 1 GiB, over 8 GiB",
         ),
@@ -329,7 +333,7 @@ fn settings_that_do_not_go_together_are_named() {
         ),
         (
             "[places]\ndistribution = 'zipfian'\n",
-            "mine.toml:7: unknown value 'zipfian': the nearest known is 'zipf' (known: uniform, zipf, pareto, hot-spot, zones, normal, shuffle)",
+            "mine.toml:7: unknown value 'zipfian': the nearest known is 'zipf' (known: uniform, zipf, pareto, hit-rates, hot-spot, zones, normal, shuffle)",
         ),
         (
             "[places]\ndistribution = 'zones'\nzones = [[50, 50], [40, 50]]\n",
@@ -450,6 +454,59 @@ fn settings_that_make_no_sense_have_their_line() {
 }
 
 #[test]
+fn a_table_of_hit_rates_that_no_popularity_has_is_named() {
+    let rows = [
+        ("[]", "must end with [100, 100]: a cache of all places hits always"),
+        ("[[1, 30], [10, 62]]", "must end with [100, 100]: a cache of all places hits always"),
+        ("[[1, 30], [100, 99]]", "must end with [100, 100]: a cache of all places hits always"),
+        ("[[10, 30], [10, 62], [100, 100]]", "each cache larger than the last"),
+        ("[[10, 62], [1, 30], [100, 100]]", "each cache larger than the last"),
+        ("[[0, 30], [100, 100]]", "each cache larger than the last"),
+        ("[[-1, 30], [100, 100]]", "each cache larger than the last"),
+        ("[[1, 62], [10, 30], [100, 100]]", "no fewer hits"),
+        ("[[nan, 30], [100, 100]]", "each cache larger than the last"),
+        ("[[1, 120], [100, 100]]", "no fewer hits"),
+        // Places and hits are the wrong way round, as zones have them.
+        ("[[30, 1], [62, 10], [100, 100]]", "must gain no more for each percent of space from row to row"),
+        ("[[1, 0.5], [100, 100]]", "must gain no more for each percent of space from row to row"),
+    ];
+    for (table, problem) in rows {
+        let text = format!(
+            "{HEAD}[places]\ndistribution = 'hit-rates'\nscrambled = true\nhit_rates = {table}\n{LINE}"
+        );
+        let error = Workload::from_toml("mine.toml", &text).unwrap_err().to_string();
+        let line = HEAD.matches('\n').count() + 4;
+        assert!(
+            error.starts_with(&format!("mine.toml:{line}: workload 'mine': hit_rates must")),
+            "{table}: {error}"
+        );
+        assert!(error.contains(problem), "{table}: {error}");
+    }
+    let keys = [
+        (
+            "distribution = 'zipf'\ntheta = 1\nhit_rates = [[100, 100]]",
+            "hit_rates belongs to distribution = \"hit-rates\": leave it out",
+        ),
+        (
+            "distribution = 'hit-rates'\nscrambled = true",
+            "hit_rates is missing for this distribution: add it",
+        ),
+        ("distribution = 'hit-rates'\nhit_rates = [[100, 100]]", "scrambled is missing: write true if"),
+    ];
+    for (text, problem) in keys {
+        let error = Workload::from_toml("mine.toml", &format!("{HEAD}[places]\n{text}\n{LINE}"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("mine.toml") && error.contains(problem), "{error}");
+    }
+    for table in ["[[100, 100]]", "[[62.1, 62.1], [62.2, 62.2], [100, 100]]", "[[5, 100], [100, 100]]"] {
+        read(&format!(
+            "{HEAD}[places]\ndistribution = 'hit-rates'\nscrambled = true\nhit_rates = {table}\n{LINE}"
+        ));
+    }
+}
+
+#[test]
 fn every_built_in_workload_is_written_as_it_reads() {
     for workload in builtin_workloads() {
         assert_eq!(read(&workload.to_toml()), workload);
@@ -505,7 +562,7 @@ mod round_trips {
     use super::*;
     use crate::data::DataSpec;
     use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
-    use crate::places::{Distribution, FileOrder, PlacedFiles, Places, Zone};
+    use crate::places::{Distribution, FileOrder, HitRate, PlacedFiles, Places, Zone};
     use crate::rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
     use crate::spec::MixPart;
     use proptest::prelude::*;
@@ -538,6 +595,16 @@ mod round_trips {
                 let (accesses_pct, space_pct) = (f64::from(accesses), f64::from(space));
                 let rest = Zone { accesses_pct: 100.0 - accesses_pct, space_pct: 100.0 - space_pct };
                 Distribution::Zones(vec![Zone { accesses_pct, space_pct }, rest])
+            }),
+            (0.0f64..1.0, 0.0f64..1.0, 0.001f64..=99.0).prop_map(|(one, other, cache_pct)| {
+                let row = |cache_pct: f64, hits_pct: f64| HitRate { cache_pct, hits_pct };
+                // The second is between what goes on as steeply as the first, and what is as steep as the rest.
+                let (hits_pct, half) =
+                    (cache_pct + (100.0 - cache_pct) * one, f64::midpoint(cache_pct, 100.0));
+                let (least, most) =
+                    (f64::midpoint(hits_pct, 100.0), (hits_pct / cache_pct * half).min(100.0));
+                let second = row(half, least + (most - least) * other);
+                Distribution::HitRates(vec![row(cache_pct, hits_pct), second, row(100.0, 100.0)])
             }),
         ];
         let size = proptest::option::of(1u64..1 << 60).prop_map(|size| size.map(ByteCount));

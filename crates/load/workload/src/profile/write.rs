@@ -4,7 +4,7 @@ use super::Workload;
 use super::actors::{write_actor, write_phase};
 use crate::data::DataSpec;
 use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing};
-use crate::places::{Distribution, FileOrder, PlacedFiles, Places};
+use crate::places::{Distribution, FileOrder, HitRate, PlacedFiles, Places, Zone};
 use crate::result::Metric;
 use crate::rhythm::{OnOff, Rhythm, SelfSimilar, SpanLaw};
 use crate::spec::AccessLine;
@@ -30,6 +30,11 @@ impl Text {
     /// Real numbers with their point, as TOML wants them.
     pub(super) fn real(&mut self, key: &str, value: f64) {
         self.line(format_args!("{key} = {value:?}"));
+    }
+
+    fn pairs(&mut self, key: &str, pairs: impl Iterator<Item = (f64, f64)>) {
+        let pairs: Vec<String> = pairs.map(|(first, second)| format!("[{first:?}, {second:?}]")).collect();
+        self.line(format_args!("{key} = [{}]", pairs.join(", ")));
     }
 
     /// A number that need not be said where it is the usual one.
@@ -119,9 +124,7 @@ impl Text {
             self.real("working_set_pct", places.working_set_pct);
         }
         self.distribution(&places.distribution);
-        let is_ranked =
-            matches!(places.distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
-        if is_ranked || places.scrambled {
+        if places.distribution.is_ranked() || places.scrambled {
             self.line(format_args!("scrambled = {}", places.scrambled));
         }
         let PlacedFiles { count, burst, order } = places.files;
@@ -152,12 +155,19 @@ impl Text {
                 self.real("mean_pct", *mean_pct);
                 self.real("deviation_pct", *deviation_pct);
             }
+            Distribution::HitRates(rows) => {
+                name("hit-rates");
+                self.pairs(
+                    "hit_rates",
+                    rows.iter().map(|&HitRate { cache_pct, hits_pct }| (cache_pct, hits_pct)),
+                );
+            }
             Distribution::Zones(zones) => {
                 name("zones");
-                let pair =
-                    |zone: &crate::places::Zone| format!("[{:?}, {:?}]", zone.accesses_pct, zone.space_pct);
-                let pairs: Vec<String> = zones.iter().map(pair).collect();
-                self.line(format_args!("zones = [{}]", pairs.join(", ")));
+                self.pairs(
+                    "zones",
+                    zones.iter().map(|&Zone { accesses_pct, space_pct }| (accesses_pct, space_pct)),
+                );
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Draws against their definitions: exact shares of every place or class, compared by chi square with fixed seeds.
 
 use super::*;
-use crate::places::Zone;
+use crate::places::{HitRate, Zone};
 use crate::rng::Rng;
 use proptest::prelude::*;
 
@@ -118,6 +118,41 @@ fn zones_get_their_accesses_and_are_even_inside() {
     }
 }
 
+fn table(rows: &[(f64, f64)]) -> Distribution {
+    Distribution::HitRates(
+        rows.iter().map(|&(cache_pct, hits_pct)| HitRate { cache_pct, hits_pct }).collect(),
+    )
+}
+
+#[test]
+fn a_table_of_hit_rates_is_what_caches_of_the_hottest_places_hit() {
+    let rows = [(1.0, 30.0), (10.0, 62.0), (40.0, 85.0), (100.0, 100.0)];
+    let (count, draws) = (2000, 400_000);
+    for scrambled in [false, true] {
+        let places = Places { scrambled, ..places(table(&rows)) };
+        let mut counts = counts(&places, count, draws, 12);
+        if scrambled {
+            assert!(counts[..20].iter().sum::<u64>() < draws / 10, "the hottest lie elsewhere");
+            // Counts of two rows differ by far more than chance.
+            counts.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        for (cache_pct, hits_pct) in rows {
+            let hits: u64 = counts[..(count as f64 * cache_pct / 100.0) as usize].iter().sum();
+            let off = hits as f64 / draws as f64 - hits_pct / 100.0;
+            assert!(off.abs() < 0.004, "{cache_pct} % hit {off} more than {hits_pct} %");
+        }
+    }
+    let shares = |at: usize| match at {
+        0..20 => 0.30 / 20.0,
+        20..200 => 0.32 / 180.0,
+        200..800 => 0.23 / 600.0,
+        _ => 0.15 / 1200.0,
+    };
+    check(&table(&rows), &(0..2000).map(shares).collect::<Vec<f64>>());
+    check(&table(&[(50.0, 100.0), (100.0, 100.0)]), &[0.5, 0.5, 0.0, 0.0]);
+    check(&table(&[(100.0, 100.0)]), &[0.1; 10]);
+}
+
 #[test]
 fn normal_is_a_bell_cut_off_at_the_working_set() {
     for (mean_pct, deviation_pct) in [(50.0, 10.0), (0.0, 20.0), (90.0, 40.0)] {
@@ -193,6 +228,7 @@ proptest! {
             Distribution::Zipf { theta },
             Distribution::Pareto { h },
             Distribution::Zones(zones),
+            table(&[(0.01, hot.max(0.01)), (100.0, 100.0)]),
             Distribution::Normal { mean_pct, deviation_pct },
             Distribution::Shuffle,
         ] {

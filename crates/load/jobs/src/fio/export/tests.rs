@@ -3,7 +3,9 @@
 use super::*;
 use crate::fio::{Surroundings, import_fio};
 use proptest::prelude::*;
-use raidlab_workload::{AccessSpec, DataSpec, Metric, RequestRate, builtin_workload, builtin_workloads};
+use raidlab_workload::{
+    AccessSpec, DataSpec, HitRate, Metric, RequestRate, builtin_workload, builtin_workloads,
+};
 use std::num::NonZeroU32;
 
 fn workload(spec: AccessSpec) -> Workload {
@@ -87,6 +89,38 @@ fn lines() -> impl Strategy<Value = Vec<AccessLine>> {
     })
 }
 
+fn hit_rates(rows: &[(f64, f64)]) -> Distribution {
+    Distribution::HitRates(
+        rows.iter().map(|&(cache_pct, hits_pct)| HitRate { cache_pct, hits_pct }).collect(),
+    )
+}
+
+#[test]
+fn zones_are_whole_percents_of_all() {
+    let rows: [(&[(f64, f64)], &str); 5] = [
+        (&[(1.0, 30.0), (10.0, 62.0), (100.0, 100.0)], "30/1:32/9:38/90"),
+        // Of 0.1 and 0.6 percent, fio can keep one for both.
+        (&[(0.1, 30.0), (0.6, 50.5), (100.0, 100.0)], "51/1:49/99"),
+        (&[(1.6, 30.4), (10.4, 62.5), (100.0, 100.0)], "30/2:33/8:37/90"),
+        (&[(50.0, 80.0), (99.8, 99.9), (100.0, 100.0)], "80/50:20/50"),
+        (&[(100.0, 100.0)], "100/100"),
+    ];
+    for (rows, expected) in rows {
+        let is_whole = rows.iter().all(|row| row.0.fract() == 0.0 && row.1.fract() == 0.0);
+        for (scrambled, losses) in [(false, 1), (true, 2)] {
+            let places = Places { distribution: hit_rates(rows), scrambled, ..Places::default() };
+            let spec = AccessSpec { places, ..AccessSpec::new("x", vec![AccessLine::plain(4096, 100, 100)]) };
+            let export = export_fio(&workload(spec), &hints());
+            assert!(
+                export.text.contains(&format!("\nrandom_distribution=zoned:{expected}\n")),
+                "{}",
+                export.text
+            );
+            assert_eq!(export.lost.len(), losses + usize::from(!is_whole), "{:?}", export.lost);
+        }
+    }
+}
+
 fn spec() -> impl Strategy<Value = AccessSpec> {
     let distribution = prop_oneof![
         Just((Distribution::Uniform, false)),
@@ -95,6 +129,13 @@ fn spec() -> impl Strategy<Value = AccessSpec> {
         (1u32..49).prop_map(|h| (Distribution::Pareto { h: f64::from(h) / 100.0 }, true)),
         (1u32..40)
             .prop_map(|it| (Distribution::Normal { mean_pct: 50.0, deviation_pct: f64::from(it) }, true)),
+        (0u32..=100, 1u32..100, any::<bool>()).prop_map(|(accesses, space, is_whole)| {
+            let (accesses_pct, part) = (f64::from(accesses), if is_whole { 0.0 } else { 0.5 });
+            let space_pct = f64::from(space) - part;
+            let rest = Zone { accesses_pct: 100.0 - accesses_pct, space_pct: 100.0 - space_pct };
+            (Distribution::Zones(vec![Zone { accesses_pct, space_pct }, rest]), false)
+        }),
+        Just((hit_rates(&[(1.0, 40.0), (100.0, 100.0)]), false)),
     ];
     let places = (distribution, 0u64..1 << 20, proptest::option::of(1u64..1 << 30)).prop_map(
         |((distribution, scrambled), start, size)| Places {

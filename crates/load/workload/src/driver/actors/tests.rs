@@ -265,6 +265,22 @@ fn a_compaction_keeps_up_with_what_it_follows() {
     assert!((written / read - 0.8).abs() < 0.02, "{written} of {read}");
 }
 
+/// Hits in percent of a cache that holds `held` of the objects and evicts in order, whose zones have shares of objects and of requests: an
+/// object is in it for `p T` of the `1 + p T` that it is in and out, where `T` makes what is held (E. Gelenbe, 1973).
+fn hits_of_a_ring(zones: &[(f64, f64)], held: f64) -> f64 {
+    let is_in = |time: f64, (objects, requests): (f64, f64)| {
+        let asked = requests / objects * time;
+        asked / (1.0 + asked)
+    };
+    let (mut low, mut high) = (0.0, 1e9);
+    for _ in 0..200 {
+        let time = f64::midpoint(low, high);
+        let holds: f64 = zones.iter().map(|zone| zone.0 * is_in(time, *zone)).sum();
+        if holds < held { low = time } else { high = time }
+    }
+    100.0 * zones.iter().map(|zone| zone.1 * is_in(low, *zone)).sum::<f64>()
+}
+
 #[test]
 fn a_cache_finds_what_is_popular_and_trims_ahead_of_its_writes() {
     let cache = |keys: &str| {
@@ -282,6 +298,13 @@ fn a_cache_finds_what_is_popular_and_trims_ahead_of_its_writes() {
     assert!((even - 25.0).abs() < 2.0, "{even}");
     let zipf = hits(&cache("[part.places]\ndistribution = \"zipf\"\ntheta = 0.99\nscrambled = true\n"));
     assert!(zipf > 65.0, "{zipf}");
+    let table = "[part.places]\ndistribution = \"hit-rates\"\nhit_rates = [[5, 60], [25, 85], [100, 100]]\nscrambled = false\n";
+    let found = hits(&cache(table));
+    let expected = hits_of_a_ring(&[(0.05, 0.60), (0.20, 0.25), (0.75, 0.15)], 0.25);
+    assert!(
+        (found - expected).abs() < 3.0,
+        "{found}, and {expected} by arithmetic: less than the 85 of the hottest quarter"
+    );
     assert!((hits(&cache("hit_pct = 80\n")) - 80.0).abs() < 2.0);
     let (_, issued) =
         drive(&cache("trim_size = \"1MiB\"\n"), link, NanoSpan::ZERO, NanoSpan::from_millis(200));
