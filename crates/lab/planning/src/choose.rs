@@ -448,7 +448,7 @@ impl Job {
     fn run(self, bench: &Bench<'_>, judged: &Judged) -> Result<Found, PlanError> {
         Ok(match self {
             Self::Bottleneck(run) => Found::Bottleneck(run, bench.bottleneck(judged, run)?),
-            Self::Faults(run) => Found::Faults(bench.faults(judged, run)?),
+            Self::Faults(run) => Found::Faults(bench.faults(judged, (run, Window::Fault))?),
             Self::Alone(app) => Found::Alone(alone(bench, judged, app)?),
         })
     }

@@ -8,7 +8,7 @@
 //! is, and the host keeps the rest whatever the rebuild takes: members, links or the controller's processors. Both come from one run. md
 //! has a rate instead: `sync_speed_min` and `sync_speed_max` at the rate that the slices came to.
 
-use super::judge::{self, Pace};
+use super::judge::{self, Pace, Window};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::{Bench, PlanError};
 use raidlab_advisor::plan::{Judged, Performance};
@@ -65,24 +65,29 @@ impl Faults {
 impl Bench<'_> {
     /// Performance of the applications of a run with a member missing, and while it is rebuilt. Where less is left than asked for, those
     /// that get more than they need are held to it, as on the whole array.
-    pub(super) fn faults(&self, judged: &Judged, run: usize) -> Result<OfRun, PlanError> {
-        let free = self.faults_at(judged, run, &judge::paces(self, judged, run))?;
+    pub(super) fn faults(&self, judged: &Judged, (run, window): (usize, Window)) -> Result<OfRun, PlanError> {
+        let free = self.faults_at(judged, (run, window), &judge::paces(self, judged, run))?;
         let share = |(degraded, rebuilding, _): &OfRun| {
             self.degraded_share(&judged.performance, [degraded, rebuilding])
         };
         let is_enough = self.order.needs.keep_degraded.is_none_or(|least| share(&free) >= least);
         let held = if is_enough { None } else { judge::held(self, judged, run) };
         let Some(held) = held else { return Ok(free) };
-        let held = self.faults_at(judged, run, &held)?;
+        let held = self.faults_at(judged, (run, window), &held)?;
         Ok(if share(&held) > share(&free) { held } else { free })
     }
 
-    fn faults_at(&self, judged: &Judged, run: usize, paces: &[Pace]) -> Result<OfRun, PlanError> {
+    fn faults_at(
+        &self,
+        judged: &Judged,
+        (run, window): (usize, Window),
+        paces: &[Pace],
+    ) -> Result<OfRun, PlanError> {
         let models = self.models(judged.geometry);
-        let load = judge::load(self, judged, run, judge::Window::Fault, paces);
-        let missing = self.array(judged, 0, judge::Window::Fault)?;
+        let load = judge::load(self, judged, run, window, paces);
+        let missing = self.array(judged, 0, window)?;
         let degraded = self.with_fault(judged, &missing, (&load, run, paces))?.0;
-        let mut array = self.array(judged, judged.geometry.spares.max(1), judge::Window::Fault)?;
+        let mut array = self.array(judged, judged.geometry.spares.max(1), window)?;
         let config = &mut array.config;
         config.resilience.scan_iodepth = config.resilience.scan_iodepth.max(REBUILD_IODEPTH);
         config.resilience.scan_bytes_per_sec = None;

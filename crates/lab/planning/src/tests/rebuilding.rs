@@ -20,7 +20,8 @@ fn rebuilt_under(
     on_tuned(parts, level, load, |bench, array| {
         let array = Judged { settings: Settings { strip, ..array.settings }, ..array.clone() };
         let judged = judge(bench, &array, Window::Short).expect("it can be simulated").0;
-        let (degraded, rebuilding, rebuild) = bench.faults(&judged, 0).expect("it can be simulated");
+        let (degraded, rebuilding, rebuild) =
+            bench.faults(&judged, (0, Window::Fault)).expect("it can be simulated");
         eprintln!("{parts:?} {level:?}: {} {} {rebuild:?}", degraded[0].iops, rebuilding[0].iops);
         (degraded[0].iops, rebuilding[0].iops, rebuild.expect("it is rebuilt").hours)
     })
@@ -47,7 +48,7 @@ fn a_member_less_makes_flash_no_faster() {
     let parts = ("linux-md-nvme", "backplane-12-nvme-5", "samsung-pm9a3-1920");
     on_tuned(parts, ("5", 12), application("storagebench-database", 64), |bench, array| {
         let judged = judge(bench, array, Window::Long).expect("it can be simulated").0;
-        let (degraded, ..) = bench.faults(&judged, 0).expect("it can be simulated");
+        let (degraded, ..) = bench.faults(&judged, (0, Window::Fault)).expect("it can be simulated");
         let (whole, left) = (judged.performance[0].iops, degraded[0].iops);
         assert!(left < 1.05 * whole, "{left} with a drive missing, {whole} with all");
     });

@@ -1,6 +1,7 @@
 //! Applications that run at the same time, on one array and on two.
 
 use super::{application, finds_the_best_of_all, ids, levels, measured_parts, needs, order, planned};
+use crate::judge::Window;
 use crate::*;
 use raidlab_advisor::plan::{OwnNeeds, Settings};
 
@@ -94,13 +95,13 @@ fn what_gets_more_than_it_needs_leaves_the_rest_to_others_while_one_is_rebuilt()
         let kept = enumerate(&request).kept;
         let four = kept.iter().find(|it| it.geometry.members == 4).expect("it is kept");
         let bench = Bench { order: &order, parts: &parts, demands: &demands };
-        let judged = judge::judge(&bench, &four.unjudged(&request, WRITE_BACK), judge::Window::Short);
+        let judged = judge::judge(&bench, &four.unjudged(&request, WRITE_BACK), Window::Short);
         let (judged, _) = judged.expect("it can be simulated");
         assert!(
             judged.performance.iter().all(|it| it.held_iops.is_none()),
             "whole, it needs no help: {judged:?}"
         );
-        bench.faults(&judged, 0).expect("it can be simulated").1
+        bench.faults(&judged, (0, Window::Fault)).expect("it can be simulated").1
     };
     let (free, held) = (rebuilding(None), rebuilding(Some(1.0)));
     assert!(free[1].held_iops.is_none() && free[1].iops > 2.0 * 210.0, "{free:?}");
