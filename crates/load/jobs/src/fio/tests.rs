@@ -269,6 +269,9 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         ("rw=read\nbs=1k,2k,3k,4k", "more than three values"),
         ("rw=rw\nrwmixread=70,30", "rwmixread: '70,30' is no percentage"),
         ("rw=read\niodepth=4,8", "iodepth: '4,8'"),
+        ("rw=rw\nbs=4k, 8k", "bs: ' 8k': fio loses the unit"),
+        ("rw=read\nbsrange=4k - 16k", "bsrange: ' 16k': fio loses the unit"),
+        ("rw=read\nrate=1.5m", "rate: '1.5m': fio takes the 1 in front"),
     ];
     for (keys, part) in refused {
         let text = complaint(&format!("[j]\n{keys}\n"));
