@@ -525,8 +525,11 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
             format!("normal:{width_pct}")
         }
         Distribution::Zones(zones) => {
-            let zone = |zone: &raidlab_workload::Zone| format!("{}/{}", zone.accesses_pct, zone.space_pct);
-            format!("zoned:{}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+            let (text, is_same) = super::zones::text(zones);
+            if !is_same {
+                lose("parts of percents of its zones: fio's end at whole ones".to_owned());
+            }
+            text
         }
     };
     if !text.is_empty() {

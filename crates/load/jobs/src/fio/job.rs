@@ -15,14 +15,15 @@
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
-use super::sizes::{Sizes, by_direction, directed, lines, of_direction, sizes};
+use super::sizes::{Sizes, by_direction, directed, lines, sizes};
 use super::values::{number, percent, size, switch, time};
+use super::zones::zones;
 use super::{Section, Setting};
 use crate::Reason;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
     AccessLine, ArrivalProcess, Arrivals, ClosedLoop, DataSpec, Distribution, FlushRule, MixPart, Pacing,
-    Places, RequestRate, Zone,
+    Places, RequestRate,
 };
 use std::num::NonZeroU32;
 
@@ -164,7 +165,7 @@ impl Job {
         let Requests { read_pct: reads, lines, directions, least } = requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
         let iodepth = iodepth(&mut reader, notes);
-        let places = places(&mut reader, (&lines, least), reads, base);
+        let places = places(&mut reader, (&lines, least), base);
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
             let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
@@ -529,12 +530,7 @@ fn start(reader: &mut Reader<'_>, places: &mut Places, key: &str, (least, base):
     }
 }
 
-fn places(
-    reader: &mut Reader<'_>,
-    (lines, map_unit): (&[AccessLine], u64),
-    read_pct: u8,
-    base: u64,
-) -> Places {
+fn places(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), base: u64) -> Places {
     let bytes = |text: &str| size(text, base);
     let mut places = Places::default();
     let key = if reader.find("filesize").is_some() { "filesize" } else { "size" };
@@ -593,7 +589,7 @@ fn places(
         whole => ByteCount(whole),
     });
     if lines.iter().any(|line| line.random_pct > 0) {
-        spread(reader, (lines, map_unit), read_pct, &mut places);
+        spread(reader, (lines, map_unit), &mut places);
     }
     places
 }
@@ -630,22 +626,13 @@ fn is_generator_without_repeats(reader: &mut Reader<'_>) -> bool {
 }
 
 /// How random requests are spread.
-fn spread(
-    reader: &mut Reader<'_>,
-    (lines, map_unit): (&[AccessLine], u64),
-    read_pct: u8,
-    places: &mut Places,
-) {
+fn spread(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), places: &mut Places) {
     let map = !reader.value("norandommap", switch).unwrap_or(false);
-    let all = reader.text("random_distribution").unwrap_or("random");
-    let [reads, writes] = [0, 1].map(|direction| match of_direction(all, direction) {
-        "" => "random",
-        own => own,
-    });
-    let text = if read_pct == 0 { writes } else { reads };
-    if is_mix(read_pct) && reads != writes {
-        let advice = "reads and writes share one distribution here: write a job for each";
-        return reader.wrong("random_distribution", format!("random_distribution = {all}: {advice}"));
+    let text = reader.text("random_distribution").unwrap_or("random");
+    if text.contains(',') {
+        let advice = "fio has one distribution for reads, writes and trims, and refuses or ignores what follows the comma: write a job for \
+                      each direction";
+        return reader.wrong("random_distribution", format!("random_distribution = {text}: {advice}"));
     }
     let (name, figures) = text.split_once(':').unwrap_or((text, ""));
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
@@ -695,22 +682,6 @@ fn spread(
         }
     };
     places.scrambled = super::is_scattered(&places.distribution);
-}
-
-/// Reads `50/5:30/15:20/80`; a share that is left out is what is left.
-fn zones(text: &str) -> Option<Vec<Zone>> {
-    let mut zones = Vec::new();
-    let (mut accesses, mut space) = (100.0, 100.0);
-    for part in text.split(':') {
-        let (first, second) = part.split_once('/').unwrap_or((part, ""));
-        let share =
-            |text: &str, left: f64| if text.is_empty() { Some(left) } else { text.parse::<f64>().ok() };
-        let zone = Zone { accesses_pct: share(first, accesses)?, space_pct: share(second, space)? };
-        accesses -= zone.accesses_pct;
-        space -= zone.space_pct;
-        zones.push(zone);
-    }
-    Some(zones)
 }
 
 /// Limits, arrivals and think time; a think time after several requests is a delay of the lines.

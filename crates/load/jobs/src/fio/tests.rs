@@ -265,7 +265,12 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         ("rw=rw\nbs=4k,64k\nrate=4m,4m", "rate of a mix of 6 % bytes read"),
         ("rw=rw\nrate_iops=100,", "rate_iops of a mix"),
         ("rw=rw\nrwmixread=70\nrate_iops=100", "rate_iops of a mix of 70 % reads"),
-        ("rw=randrw\nrandom_distribution=zipf:1.1,random", "reads and writes share one distribution"),
+        // As fio 3.33 has them: it ignores the second of the first, and refuses the others.
+        ("rw=randwrite\nrandom_distribution=random,zipf:1.2", "fio has one distribution for reads, writes"),
+        ("rw=randread\nrandom_distribution=zipf:1.2,zipf:0.8", "write a job for each direction"),
+        ("rw=randwrite\nrandom_distribution=zoned:60/10:40/90,zoned:10/50:90/50", "refuses or ignores"),
+        ("rw=randwrite\nrandom_distribution=zoned:60/10:40/90,10/50:90/50", "refuses or ignores"),
+        ("rw=randread\nrandom_distribution=zoned:50.5/10:49.5/90", "write zoned:50/5:30/15:20/80"),
         ("rw=read\nbs=1k,2k,3k,4k", "more than three values"),
         ("rw=rw\nrwmixread=70,30", "rwmixread: '70,30' is no percentage"),
         ("rw=read\niodepth=4,8", "iodepth: '4,8'"),

@@ -1,0 +1,71 @@
+//! `random_distribution=zoned`: shares of the accesses to shares of the space, in whole percents.
+
+use super::values::percent;
+use raidlab_workload::Zone;
+
+/// Reads `50/5:30/15:20/80`; a share that is left out is what is left.
+pub(super) fn zones(text: &str) -> Option<Vec<Zone>> {
+    let mut zones = Vec::new();
+    let (mut accesses, mut space) = (100.0, 100.0);
+    for part in text.split(':') {
+        let (first, second) = part.split_once('/').unwrap_or((part, ""));
+        let share = |text: &str, left: f64| {
+            if text.is_empty() { Some(left) } else { percent(text).ok().map(f64::from) }
+        };
+        let zone = Zone { accesses_pct: share(first, accesses)?, space_pct: share(second, space)? };
+        accesses -= zone.accesses_pct;
+        space -= zone.space_pct;
+        zones.push(zone);
+    }
+    Some(zones)
+}
+
+/// The zones as fio reads them, and whether they are the same: zones end at whole percents, and those that are too short for one belong to
+/// the next.
+pub(super) fn text(zones: &[Zone]) -> (String, bool) {
+    let (mut accesses, mut space) = (0.0, 0.0);
+    let mut given = (0, 0);
+    let mut shares: Vec<(u32, u32)> = Vec::new();
+    for zone in zones {
+        (accesses, space) = (accesses + zone.accesses_pct, space + zone.space_pct);
+        let end = (accesses.round() as u32, space.round() as u32);
+        match shares.last_mut() {
+            _ if end.1 > given.1 => shares.push((end.0 - given.0, end.1 - given.1)),
+            Some(last) if given.1 >= 100 => last.0 += end.0 - given.0,
+            _ => continue,
+        }
+        given = end;
+    }
+    let is_same = shares.len() == zones.len()
+        && shares.iter().zip(zones).all(|((accesses, space), zone)| {
+            f64::from(*accesses) == zone.accesses_pct && f64::from(*space) == zone.space_pct
+        });
+    let texts: Vec<String> = shares.iter().map(|(accesses, space)| format!("{accesses}/{space}")).collect();
+    (format!("zoned:{}", texts.join(":")), is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_whole_percents_that_add_up() {
+        let zone = |(accesses_pct, space_pct)| Zone { accesses_pct, space_pct };
+        let written = |shares: &[(f64, f64)]| text(&shares.iter().copied().map(zone).collect::<Vec<_>>());
+        assert_eq!(written(&[(60.0, 10.0), (40.0, 90.0)]), ("zoned:60/10:40/90".into(), true));
+        assert_eq!(
+            written(&[(33.4, 10.2), (33.3, 45.3), (33.3, 44.5)]),
+            ("zoned:33/10:34/46:33/44".into(), false)
+        );
+        assert_eq!(
+            written(&[(50.0, 0.4), (10.0, 9.6), (39.5, 89.9), (0.5, 0.1)]),
+            ("zoned:60/10:40/90".into(), false)
+        );
+        assert_eq!(zones("60/10:/").map(|zones| text(&zones).0).as_deref(), Some("zoned:60/10:40/90"));
+        assert_eq!(
+            zones("50.5/10:49.5/90"),
+            None,
+            "fio drops what follows the point, and refuses 99 percent"
+        );
+    }
+}
