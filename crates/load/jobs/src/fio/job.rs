@@ -11,7 +11,7 @@
 //! | `zipf`, `pareto`, `normal` | the same, scrambled, as fio hashes their places |
 //! | `iodepth` of a synchronous engine | 1 |
 //! | `numjobs` of random requests | that many times the `iodepth` |
-//! | `numjobs` of sequential requests | that many parts, each with its own position |
+//! | `numjobs` of sequential requests, or with a delay after a burst | that many parts, each with its own position and rests |
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
@@ -229,7 +229,7 @@ impl Job {
     /// Parts that it becomes.
     pub(super) fn clones(&self) -> u32 {
         let in_one = self.offset_increment == 0
-            && self.lines.iter().all(|line| line.random_pct == 100)
+            && self.lines.iter().all(|line| line.random_pct == 100 && line.delay == NanoSpan::ZERO)
             && self.file(0) == self.file(1);
         if in_one { 1 } else { self.numjobs.min(super::steps::PARTS_MAX as u32 + 1) }
     }

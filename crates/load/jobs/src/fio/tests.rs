@@ -299,6 +299,23 @@ fn what_ends_a_run_is_told_and_what_shares_a_reason_is_told_once() {
     assert!(!notes("size=10%").contains("without size") && notes("").contains("without size"));
 }
 
+/// Four clones became one loop with one burst at a time, and so the pace of one job.
+#[test]
+fn clones_that_rest_after_a_burst_rest_on_their_own() {
+    let depths = |keys: &str| {
+        let keys = format!("filename=f\nrw=randread\nsize=1m\nthinktime=10ms\nnumjobs=4\n{keys}");
+        let step = import(&format!("[j]\n{keys}\n")).steps.swap_remove(0);
+        let spec = step.workload.spec;
+        let parts: Vec<_> = spec.parts.iter().map(|part| (part.iodepth, part.lines[0].burst)).collect();
+        (parts, step.run.iodepths, spec.pacing.to_string())
+    };
+    let parts = |iodepth, burst| (vec![(Some(iodepth), burst); 4], Vec::new(), "closed loop".to_owned());
+    assert_eq!(depths("thinktime_blocks=4"), parts(1, 4));
+    assert_eq!(depths("ioengine=libaio\niodepth=2"), parts(2, 1));
+    // Each place thinks, and so each of the clones.
+    assert_eq!(depths(""), (Vec::new(), vec![4], "closed loop, 10.0 ms of think time".to_owned()));
+}
+
 #[test]
 fn a_job_that_arrives_at_random_times_has_no_more_in_flight_than_its_iodepth() {
     let arrivals = "rate_iops=1000\nrate_process=poisson";
