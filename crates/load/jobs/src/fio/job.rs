@@ -172,6 +172,10 @@ impl Job {
             reader.wrong("thinktime", format!("thinktime after several requests {advice}"));
         }
         reads_back(&mut reader, &lines);
+        let numjobs = reader.value("numjobs", number).unwrap_or(1);
+        if numjobs == 0 {
+            reader.wrong("numjobs", "numjobs: '0' is none that fio runs: write 1 or more");
+        }
         let direct = reader.value("direct", switch);
         let buffered = reader.value("buffered", switch);
         let plain = NanoSpan::from_secs(1);
@@ -199,7 +203,7 @@ impl Job {
             seed: reader.value("randseed", bytes),
             buffered: !direct.unwrap_or(buffered.is_some_and(|buffered| !buffered)),
             data: data(&mut reader),
-            numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
+            numjobs,
             offset_increment: increment(&mut reader, base),
             file_end: reader.text("filesize").and_then(|text| bytes(text).ok()).filter(|end| *end > 0),
             flush: flush(&mut reader, reads).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
@@ -699,6 +703,13 @@ fn pacing(
         };
         [sum(true), sum(false)]
     };
+    let mut is_limited = |key| {
+        let given = |direction| directed(reader, key, direction, |text| size(text, base));
+        [0, 1, 2].map(given).into_iter().flatten().any(|rate| rate > 0)
+    };
+    if is_limited("rate") && is_limited("rate_iops") {
+        reader.wrong("rate_iops", "rate_iops beside rate: fio takes one of them only: leave out either");
+    }
     let rate_max = limit(reader, "rate_iops", amounts(|_| 1.0), base, notes);
     let bytes_per_sec_max =
         limit(reader, "rate", amounts(|line| f64::from(line.bytes)), base, notes).map(ByteCount);

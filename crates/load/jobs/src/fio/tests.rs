@@ -149,6 +149,11 @@ fn everything_wrong_is_named_with_its_line() {
         ),
         ("[a]\nbsz=4k\n", "test.fio:2: unknown key 'bsz': the nearest known is 'bs'"),
         ("[a]\nbs=0\n", "test.fio:2: bs: '0' is no length of a request"),
+        ("[a]\nnumjobs=0\n", "test.fio:2: numjobs: '0' is none that fio runs: write 1 or more"),
+        (
+            "[a]\nrate=1m,0\nrate_iops=0,100\n",
+            "test.fio:3: rate_iops beside rate: fio takes one of them only: leave out either",
+        ),
         (
             "[a]\nioengine=rdma\n",
             "test.fio:2: ioengine = rdma has no counterpart here: it asks nothing of a file or block device in plain requests; use another engine or leave the job out",
