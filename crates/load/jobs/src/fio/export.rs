@@ -203,7 +203,7 @@ impl Job {
                 keys.set("numjobs", threads);
                 keys.set("iodepth", it.requests_per_thread);
                 keys.set("rate", (it.demand(it.count) / f64::from(threads)).ceil());
-                region(&mut keys, &part.places, &mut lose);
+                region(&mut keys, &part.places, &[], &mut lose);
                 vec![job(keys)]
             }
             Actor::Checkpoint(it) => checkpoint(part, it, &mut lose),
@@ -271,7 +271,7 @@ fn log(part: &MixPart, it: &LogWriter, lose: Lose<'_>) -> Vec<Job> {
             if places.size.is_some() { "in a part of its own" } else { "and begins where the others do" };
         lose(format!("that all append to one log: in fio each client writes one of its own, {begin}"));
     }
-    region(&mut keys, &places, lose);
+    region(&mut keys, &places, &[], lose);
     vec![Job::new(crate::slug(&part.name), keys)]
 }
 
@@ -331,7 +331,7 @@ fn compaction(part: &MixPart, it: &Compaction, lose: Lose<'_>) -> Vec<Job> {
         lose(format!("that reads and writes share {} in flight: each has half of them", it.iodepth));
     }
     let mut places = Keys::default();
-    region(&mut places, &part.places, lose);
+    region(&mut places, &part.places, &[], lose);
     let name = crate::slug(&part.name);
     let of = |half: &str, rw: &str, share: f64| {
         let mut keys = Keys::default();
@@ -463,17 +463,20 @@ fn alignment(keys: &mut Keys, drawn: &[&AccessLine], lose: Lose<'_>) {
 }
 
 /// Where a part's requests lie.
-fn region(keys: &mut Keys, places: &Places, lose: Lose<'_>) {
-    if places.start > ByteCount::ZERO {
-        keys.set("offset", places.start.get());
-        if !places.start.get().is_multiple_of(512) {
-            lose("the start of its places, which fio takes in whole sectors".to_owned());
-        }
+fn region(keys: &mut Keys, places: &Places, lines: &[AccessLine], lose: Lose<'_>) {
+    let align = lines.iter().map(|line| line.align_bytes.unwrap_or(line.bytes)).max().unwrap_or(0).max(512);
+    let start = places.start.get().next_multiple_of(align.into());
+    if start > 0 {
+        keys.set("offset", start);
     }
-    match (places.size, places.working_set_pct) {
-        (Some(size), pct) if pct >= 100.0 => keys.set("size", size.get()),
+    let moved = start - places.start.get();
+    if moved > 0 {
+        lose(format!("the exact start of its places: requests are at multiples of {align} bytes"));
+    }
+    match (places.size.map(|size| size.get().saturating_sub(moved)), places.working_set_pct) {
+        (Some(size), pct) if pct >= 100.0 => keys.set("size", size),
         (Some(size), pct) => {
-            keys.set("size", (size.get() as f64 * pct / 100.0) as u64);
+            keys.set("size", (size as f64 * pct / 100.0) as u64);
             lose("the working set in percent of the size: it is written in bytes".to_owned());
         }
         (None, pct) if pct >= 100.0 => {}
@@ -491,7 +494,7 @@ fn region(keys: &mut Keys, places: &Places, lose: Lose<'_>) {
 }
 
 fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine], u8), lose: Lose<'_>) {
-    region(keys, places, lose);
+    region(keys, places, lines, lose);
     if random_pct == 0 {
         return;
     }
@@ -774,7 +777,7 @@ mod tests {
         ];
         let places = (distribution, 0u64..1 << 20, proptest::option::of(1u64..1 << 30)).prop_map(
             |((distribution, scrambled), start, size)| Places {
-                start: ByteCount(start * 512),
+                start: ByteCount(start * if start % 2 == 0 { 1 << 16 } else { 512 }),
                 size: size.map(|size| ByteCount(size * 4096)),
                 distribution,
                 scrambled,

@@ -15,6 +15,7 @@
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
+use super::check::greatest_divisor;
 use super::sizes::{Sizes, by_direction, directed, lines, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::zones::zones;
@@ -162,20 +163,27 @@ impl Job {
         let mut reader = Reader::new(section);
         let base = reader.base();
         let bytes = |text: &str| size(text, base);
-        let Requests { read_pct: reads, lines, directions, least } = requests(&mut reader, base, notes);
+        let Requests { read_pct: reads, mut lines, mut directions, least } =
+            requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
         let iodepth = iodepth(&mut reader, notes);
         let places = places(&mut reader, (&lines, least), base);
+        let numjobs = reader.value("numjobs", number).unwrap_or(1);
+        if numjobs == 0 {
+            reader.wrong("numjobs", "numjobs: '0' is none that fio runs: write 1 or more");
+        }
+        let offset_increment = increment(&mut reader, base);
+        let between_clones = if numjobs > 1 { offset_increment } else { 0 };
+        let of_directions = directions.iter_mut().flat_map(|(lines, _)| lines.iter_mut().flatten());
+        for line in lines.iter_mut().chain(of_directions) {
+            from_start(&mut reader, line, [places.start.get(), between_clones]);
+        }
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
             let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
             reader.wrong("thinktime", format!("thinktime after several requests {advice}"));
         }
         reads_back(&mut reader, &lines);
-        let numjobs = reader.value("numjobs", number).unwrap_or(1);
-        if numjobs == 0 {
-            reader.wrong("numjobs", "numjobs: '0' is none that fio runs: write 1 or more");
-        }
         let direct = reader.value("direct", switch);
         let buffered = reader.value("buffered", switch);
         let plain = NanoSpan::from_secs(1);
@@ -204,7 +212,7 @@ impl Job {
             buffered: !direct.unwrap_or(buffered.is_some_and(|buffered| !buffered)),
             data: data(&mut reader),
             numjobs,
-            offset_increment: increment(&mut reader, base),
+            offset_increment,
             file_end: reader.text("filesize").and_then(|text| bytes(text).ok()).filter(|end| *end > 0),
             flush: flush(&mut reader, reads).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
@@ -525,12 +533,6 @@ fn start(reader: &mut Reader<'_>, places: &mut Places, key: &str, (least, base):
         }
     } else {
         places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0));
-        if !places.start.get().is_multiple_of(SECTOR) {
-            reader.wrong(
-                "offset",
-                "offset is no multiple of 512 bytes, where no request of a device begins: write one",
-            );
-        }
     }
 }
 
@@ -596,6 +598,30 @@ fn places(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), base
         spread(reader, (lines, map_unit), &mut places);
     }
     places
+}
+
+/// Has the requests of `line` begin at the start of the places and of each clone's, as in fio, also where these are no multiples of their
+/// length.
+fn from_start(reader: &mut Reader<'_>, line: &mut AccessLine, starts: [u64; 2]) {
+    for (key, start) in ["offset", "offset_increment"].into_iter().zip(starts) {
+        let align = line.align_bytes.unwrap_or(line.bytes).max(1);
+        if start.is_multiple_of(align.into()) {
+            continue;
+        }
+        if !start.is_multiple_of(SECTOR) {
+            let problem =
+                format!("{key} is no multiple of 512 bytes, where no request of a device begins: write one");
+            reader.wrong(key, problem);
+        } else if line.random_pct == 0 && align <= line.bytes {
+            line.align_bytes = u32::try_from(greatest_divisor(start, align.into())).ok();
+        } else {
+            let problem = format!(
+                "{key} is no multiple of {align} bytes: fio's places are multiples from there on, and here from the start of the target: \
+                 write a multiple"
+            );
+            reader.wrong(key, problem);
+        }
+    }
 }
 
 /// How far apart clones begin; of percents of the file, whose length must be given.

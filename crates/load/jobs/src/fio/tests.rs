@@ -304,6 +304,35 @@ fn what_ends_a_run_is_told_and_what_shares_a_reason_is_told_once() {
     assert!(!notes("size=10%").contains("without size") && notes("").contains("without size"));
 }
 
+/// As fio 3.33 logs them; they were moved up to the next multiple of the length.
+#[test]
+fn requests_in_sequence_begin_at_the_offset() {
+    let aligns = |keys: &str| {
+        let spec = import(&format!("[j]\nfilename=f\nsize=1m\n{keys}\n")).steps.swap_remove(0).workload.spec;
+        spec.all_lines().map(|line| line.align_bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(aligns("rw=read\nbs=64k\noffset=4k"), [Some(4096)]);
+    assert_eq!(aligns("rw=read\nbs=4k\noffset=512"), [Some(512)]);
+    assert_eq!(aligns("rw=read\nbs=64k\noffset=10k\nnumjobs=2\noffset_increment=12k"), [Some(2048); 2]);
+    assert_eq!(aligns("rw=read\nbs=64k\noffset=128k\noffset_increment=10k"), [None], "there is one clone");
+    assert_eq!(aligns("rw=rw\nbs=64k\noffset=4k"), [Some(4096); 2]);
+    let refused = [
+        ("rw=randread\nbs=64k\noffset=4k", "test.fio:6: offset is no multiple of 65536 bytes"),
+        (
+            "rw=read\nbs=64k\noffset_increment=100\nnumjobs=2",
+            "test.fio:6: offset_increment is no multiple of 512 bytes",
+        ),
+        (
+            "rw=randread\nbs=8k\noffset_increment=4k\nnumjobs=2",
+            "test.fio:6: offset_increment is no multiple of 8192 bytes",
+        ),
+    ];
+    for (keys, part) in refused {
+        let text = complaint(&format!("[j]\nfilename=f\nsize=1m\n{keys}\n"));
+        assert!(text.contains(part), "{keys}: {text}");
+    }
+}
+
 /// Four clones became one loop with one burst at a time, and so the pace of one job.
 #[test]
 fn clones_that_rest_after_a_burst_rest_on_their_own() {
