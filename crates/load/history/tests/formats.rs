@@ -517,6 +517,23 @@ fn esxtop_sums_virtual_disks_up() {
     assert_eq!(all(text).0, ["esx1 vm1:scsi0:0"]);
 }
 
+/// With `track_io_timing`.
+#[test]
+fn times_of_pg_stat_io_are_those_of_each_request() {
+    let text = "\
+now,backend_type,reads,read_time,writes,write_time,extends,extend_time,op_bytes
+2024-05-13 10:00:00+00,client backend,1000,500,200,100,10,1,8192
+2024-05-13 10:00:00+00,checkpointer,,,5000,1000,,,8192
+2024-05-13 10:01:00+00,client backend,7000,6500,500,250,10,1,8192
+2024-05-13 10:01:00+00,checkpointer,,,8000,1600,,,8192
+";
+    let it = device(text, HistoryFormat::PgStatIo, "pg_stat_io");
+    near(it.read_ms.map(|it| it.mean), 1.0);
+    near(it.write_ms.map(|it| it.mean), 750.0 / 3300.0);
+    let untimed = device(PG_STAT_IO, HistoryFormat::PgStatIo, "pg_stat_io");
+    assert!(untimed.read_ms.is_none(), "all its times are zero");
+}
+
 /// One `instance` in two clusters; one machine that two jobs ask; the time that requests took.
 #[test]
 fn labels_of_prometheus_tell_machines_apart() {

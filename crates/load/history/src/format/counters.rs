@@ -158,6 +158,27 @@ pub(super) fn is_pg_head(text: &str) -> bool {
     pg_head(text).is_some()
 }
 
+/// Columns of `pg_stat_io` that are sums of what requests moved, and took in milliseconds.
+const PG_SUMS: [(Figure, &str); 6] = [
+    (Figure::ReadBytes, "read_bytes"),
+    (Figure::WriteBytes, "write_bytes"),
+    (Figure::WriteBytes, "extend_bytes"),
+    (Figure::ReadMs, "read_time"),
+    (Figure::WriteMs, "write_time"),
+    (Figure::WriteMs, "extend_time"),
+];
+
+/// Drops times that are all zero: they are without `track_io_timing`.
+fn drop_untimed(snapshots: &mut Snapshots) {
+    for figure in [Figure::ReadMs, Figure::WriteMs] {
+        if snapshots.values().all(|counts| counts.get(&figure).is_none_or(|ms| *ms == 0.0)) {
+            for counts in snapshots.values_mut() {
+                counts.remove(&figure);
+            }
+        }
+    }
+}
+
 pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Located> {
     const TIMES: [&str; 6] = ["now", "time", "ts", "timestamp", "at", "sampled_at"];
     let (start, by) = pg_head(text).ok_or((None, HistoryProblem::Missing("head")))?;
@@ -173,11 +194,6 @@ pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Locat
     // Extends write new pages, and are told apart from writes.
     let counted: [(Figure, &[&str]); 3] =
         [(Figure::Reads, &["reads"]), (Figure::Writes, &["writes"]), (Figure::Writes, &["extends"])];
-    let bytes: [(Figure, &str); 3] = [
-        (Figure::ReadBytes, "read_bytes"),
-        (Figure::WriteBytes, "write_bytes"),
-        (Figure::WriteBytes, "extend_bytes"),
-    ];
     let (mut snapshots, mut resets): (Snapshots, Option<f64>) = (Snapshots::new(), None);
     for (index, line) in text.lines().enumerate().skip(start + 1) {
         let line_number = Some(index as u64 + 1);
@@ -197,8 +213,8 @@ pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Locat
             text => number(text).ok_or_else(|| no_number(line_number, &head[place], text)),
         };
         let page = op_bytes.map_or(Ok(8192.0), value)?;
-        let sums = snapshots.entry(at_s as u64).or_default();
-        let mut add = |figure, value: f64| *sums.entry(figure).or_default() += value;
+        let counts = snapshots.entry(at_s as u64).or_default();
+        let mut add = |figure, value: f64| *counts.entry(figure).or_default() += value;
         for (figure, names) in &counted {
             let Some(place) = place(names) else { continue };
             let count = value(place)?;
@@ -208,12 +224,13 @@ pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Locat
                 add(of_bytes, count * page);
             }
         }
-        for (figure, name) in bytes {
+        for (figure, name) in PG_SUMS {
             if let Some(place) = place(&[name]) {
                 add(figure, value(place)?);
             }
         }
     }
+    drop_untimed(&mut snapshots);
     let mut readings = Readings::default();
     if let (1, Some(reset_s)) = (snapshots.len(), resets) {
         let zero: BTreeMap<Figure, f64> =
