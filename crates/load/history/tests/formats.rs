@@ -517,6 +517,73 @@ fn esxtop_sums_virtual_disks_up() {
     assert_eq!(all(text).0, ["esx1 vm1:scsi0:0"]);
 }
 
+/// With `track_io_timing`.
+#[test]
+fn times_of_pg_stat_io_are_those_of_each_request() {
+    let text = "\
+now,backend_type,reads,read_time,writes,write_time,extends,extend_time,op_bytes
+2024-05-13 10:00:00+00,client backend,1000,500,200,100,10,1,8192
+2024-05-13 10:00:00+00,checkpointer,,,5000,1000,,,8192
+2024-05-13 10:01:00+00,client backend,7000,6500,500,250,10,1,8192
+2024-05-13 10:01:00+00,checkpointer,,,8000,1600,,,8192
+";
+    let it = device(text, HistoryFormat::PgStatIo, "pg_stat_io");
+    near(it.read_ms.map(|it| it.mean), 1.0);
+    near(it.write_ms.map(|it| it.mean), 750.0 / 3300.0);
+    let untimed = device(PG_STAT_IO, HistoryFormat::PgStatIo, "pg_stat_io");
+    assert!(untimed.read_ms.is_none(), "all its times are zero");
+}
+
+/// As kube-prometheus labels `node_exporter`: a pod is replaced, two jobs ask one machine, and an instance has another name.
+#[test]
+fn labels_of_the_scrape_tell_no_machines_apart() {
+    let series = |labels: &str, from_s: u64, from: u64, each: u64| {
+        let values: Vec<String> =
+            (0..5).map(|step| format!("[{},\"{}\"]", from_s + 60 * step, from + each * step)).collect();
+        format!(
+            "{{\"metric\":{{\"__name__\":\"node_disk_reads_completed_total\",\"device\":\"sda\",\"container\":\"node-exporter\",\
+             \"endpoint\":\"metrics\",\"namespace\":\"monitoring\",{labels}}},\"values\":[{}]}}",
+            values.join(",")
+        )
+    };
+    let answer = |list: &[String]| {
+        format!(
+            "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}",
+            list.join(",")
+        )
+    };
+    let labels = |node: &str, instance: &str, job: &str, pod: &str| {
+        format!(
+            "\"node\":\"{node}\",\"instance\":\"{instance}\",\"job\":\"{job}\",\"pod\":\"{pod}\",\"service\":\"s-{job}\""
+        )
+    };
+    let start = 1_715_594_400;
+    let (first, second) =
+        (labels("w1", "10.0.0.1:9100", "n", "n-1"), labels("w1", "10.0.0.1:9100", "n", "n-9"));
+    let replaced = answer(&[series(&first, start, 0, 600), series(&second, start + 300, 3000, 600)]);
+    assert_eq!(all(&replaced).0, ["10.0.0.1:9100 sda"]);
+    let it = device(&replaced, HistoryFormat::Prometheus, "sda");
+    assert_eq!((it.iops.map(|it| it.mean), it.iops.map(|it| it.max)), (Some(10.0), Some(10.0)));
+    let twice = answer(&[
+        series(&first, start, 0, 600),
+        series(&labels("w1", "10.0.0.1:9100", "k8s", "n-1"), start, 3, 600),
+    ]);
+    let (names, notes) = all(&twice);
+    assert_eq!(names, ["10.0.0.1:9100 sda"]);
+    assert!(notes.contains("2 jobs asked 10.0.0.1:9100: that called 'k8s' counts"), "{notes}");
+    let renamed = answer(&[
+        series(&first, start, 0, 600),
+        series(&labels("w1", "w1", "n", "n-1"), start + 300, 3000, 600),
+    ]);
+    assert_eq!(all(&renamed).0, ["w1 sda"]);
+    // One name, and counters that are those of two machines.
+    let guests = answer(&[
+        series(&labels("host", "vm1:9100", "n", "a"), start, 0, 600),
+        series(&labels("host", "vm2:9100", "n", "b"), start, 50_000, 60),
+    ]);
+    assert_eq!(all(&guests).0, ["vm1:9100 sda", "vm2:9100 sda"]);
+}
+
 /// One `instance` in two clusters; one machine that two jobs ask; the time that requests took.
 #[test]
 fn labels_of_prometheus_tell_machines_apart() {

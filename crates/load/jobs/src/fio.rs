@@ -24,6 +24,7 @@ mod normal;
 mod sizes;
 mod steps;
 mod values;
+mod zones;
 
 pub use check::{Checked, FioTrial, TrialLog, fio_trial};
 pub use export::{FioExport, export_fio};

@@ -161,7 +161,7 @@ impl TraceParser {
         }
         if self.others > 0 {
             let which = counted(self.others, "event is", "events are");
-            notes.push(format!("{which} of no block request (commands, markers) and left out"));
+            notes.push(format!("{which} of no block request, or of one without a place (commands, markers, beginnings that were missed), and left out"));
         }
         if self.event.as_deref().is_some_and(format::perf::is_end) {
             notes.push(

@@ -18,6 +18,7 @@
 //! Left out: logs over time, which are separate files.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`.
 
+use super::snapshots::is_snapshot;
 use super::terse::{is_terse, terse};
 use super::{FIGURE_MAX, ForeignError, ForeignResults, ForeignRun, missing_percentiles, pooled, target_of};
 use raidlab_jobs::fio_lines;
@@ -46,7 +47,8 @@ pub fn fio(text: &str) -> Result<ForeignResults, ForeignError> {
         ForeignResults { program: String::new(), title: String::new(), runs: Vec::new(), notes: Vec::new() };
     for (number, root) in (1..).zip(&documents) {
         if documents.get(number).is_some_and(|next| is_snapshot(root, next)) {
-            let note = "some of its documents are those of one run while it ran (--status-interval): the last counts";
+            let note =
+                "some of its reports are those of one fio while it ran (--status-interval): the last counts";
             all.notes.push(note.to_owned());
             continue;
         }
@@ -66,36 +68,6 @@ pub fn fio(text: &str) -> Result<ForeignResults, ForeignError> {
     }
     all.notes.dedup();
     Ok(all)
-}
-
-/// Whether `earlier` is what fio had until then of the run whose later figures are `later`: the same jobs, which began at the same time.
-fn is_snapshot(earlier: &Value, later: &Value) -> bool {
-    /// What the clocks of two documents may differ by.
-    const DIFFERENCE_MS: f64 = 900.0;
-    let jobs = |of: &'_ Value| of.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
-    let (before, after) = (jobs(earlier), jobs(later));
-    let figure = |job: &Value, name: &str, fold: fn(f64, f64) -> f64| {
-        ["read", "write", "trim"]
-            .iter()
-            .filter_map(|op| job.get(op))
-            .map(|op| number(op, name))
-            .fold(0.0, fold)
-    };
-    let began_ms =
-        |root: &Value, job: &Value| number(root, "timestamp_ms") - figure(job, "runtime", f64::max);
-    let is_same = |(one, other): (&Value, &Value)| {
-        let has_grown = |name, fold| figure(one, name, fold) <= figure(other, name, fold);
-        ["jobname", "groupid", "job options"].iter().all(|name| one.get(name) == other.get(name))
-            && has_grown("runtime", f64::max)
-            && has_grown("total_ios", |sum, more| sum + more)
-            && (began_ms(earlier, one) - began_ms(later, other)).abs() < DIFFERENCE_MS
-    };
-    let is_dated = number(earlier, "timestamp_ms") > 0.0;
-    is_dated
-        && before.len() == after.len()
-        && !before.is_empty()
-        && earlier.get("fio version") == later.get("fio version")
-        && before.iter().zip(&after).all(is_same)
 }
 
 /// The JSON of each run. What stands between and behind is fio's as well, where several forms are printed at once.
@@ -508,7 +480,7 @@ impl Direction {
 }
 
 /// A number of an object; zero where there is none.
-fn number(value: &Value, name: &str) -> f64 {
+pub(super) fn number(value: &Value, name: &str) -> f64 {
     value.get(name).and_then(Value::as_f64).filter(|number| (0.0..FIGURE_MAX).contains(number)).unwrap_or(0.0)
 }
 

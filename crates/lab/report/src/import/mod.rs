@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fio --output-format=terse ─► terse.rs ┐
-//! fio --output-format=json or json+ ────┴► fio.rs ──┐
+//! fio --output-format=json or json+ ────┴► fio.rs ──┐  (snapshots.rs: reports of one fio while it runs)
 //!                                                  ├─► ForeignResults: a RunResult for each job or test
 //! Iometer's results file (.csv) ─► iometer.rs ─────┤
 //! diskspd, elbencho, vdbench, sysbench, ... ─► others ┤
@@ -18,6 +18,7 @@ mod fio;
 mod iometer;
 mod latency;
 mod others;
+mod snapshots;
 mod terse;
 
 pub use fio::{fio, is_fio};

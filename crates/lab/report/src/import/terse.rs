@@ -7,6 +7,7 @@
 //! Times are in microseconds, as in fio 2's JSON. The number of requests is none of the fields: it is the rate times the run, and
 //! so as exact as the rate. Source: fio 3.33 `stat.c`, `show_thread_status_terse_all`.
 
+use super::snapshots::reports;
 use super::{FIGURE_MAX, ForeignError};
 use serde_json::{Map, Value, json};
 
@@ -48,9 +49,9 @@ pub(super) fn is_terse(text: &str) -> bool {
     !text.contains("\"fio version\"") && text.lines().take(100).any(|line| fields(line).is_some())
 }
 
-/// Each line as fio's JSON has it.
+/// The lines of each report as fio's JSON has them.
 pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
-    let mut found: Vec<Value> = Vec::new();
+    let mut found: Vec<(&str, Vec<Value>)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let Some(Line { program, fields, head, each }) = fields(line) else { continue };
         let needed = head + 2 * each;
@@ -65,12 +66,15 @@ pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
             "read": direction(&fields[head..], (number, head))?,
             "write": direction(&fields[head + each..], (number, head + each))?,
         });
-        match found.last_mut().filter(|last| last["fio version"] == program).map(|last| &mut last["jobs"]) {
-            Some(Value::Array(jobs)) => jobs.push(job),
-            _ => found.push(json!({ "fio version": program, "jobs": [job] })),
+        match found.last_mut().filter(|(last, _)| *last == program) {
+            Some((_, jobs)) => jobs.push(job),
+            None => found.push((program, vec![job])),
         }
     }
-    Ok(found)
+    let documents = found.into_iter().flat_map(|(program, jobs)| {
+        reports(jobs).into_iter().map(move |jobs| json!({ "fio version": program, "jobs": jobs }))
+    });
+    Ok(documents.collect())
 }
 
 /// A direction from its first field on, which is in a line and place of it; there are enough of them. A rate that is none is an error.

@@ -8,6 +8,7 @@
 
 use super::Located;
 use super::iostat::{no_number, parsed};
+use super::machines::{Labels, Machine, machines};
 use crate::cells::{cells, number, shown};
 use crate::clock::{DateOrder, seconds_in};
 use crate::error::HistoryProblem;
@@ -83,15 +84,12 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
     if result.is_empty() {
         return Err((None, HistoryProblem::NoSeries));
     }
-    // By machine (its instance, and its other labels), device, and the job that asked it.
-    let mut series: BTreeMap<(Machine, String), BTreeMap<String, Snapshots>> = BTreeMap::new();
+    let mut sources: BTreeMap<Labels, BTreeMap<String, Snapshots>> = BTreeMap::new();
     for one in result {
         let label = |name: &str| one.get("metric").and_then(|it| it.get(name)).and_then(Value::as_str);
         let (Some(name), Some(device)) = (label("__name__"), label("device")) else { continue };
         let Some((figure, unit)) = of_node_exporter(name) else { continue };
-        let job = label("job").unwrap_or("").to_owned();
-        let snapshots =
-            series.entry((Machine::of(one), device.to_owned())).or_default().entry(job).or_default();
+        let snapshots = sources.entry(labels_of(one)).or_default().entry(device.to_owned()).or_default();
         for pair in one.get("values").and_then(Value::as_array).into_iter().flatten() {
             let at_s = pair.get(0).and_then(Value::as_f64).filter(|it| (0.0..1e11).contains(it));
             let text = pair.get(1).and_then(Value::as_str);
@@ -105,44 +103,25 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
         }
     }
     let mut readings = Readings::default();
-    for ((machine, device), by_job) in &series {
-        let is_shared = series.keys().any(|(it, _)| it.instance == machine.instance && it != machine);
-        let host = if is_shared { machine.told_apart() } else { machine.instance.clone() };
-        let Some((job, snapshots)) = by_job.first_key_value() else { continue };
-        if by_job.len() > 1 {
+    for Machine { host, jobs, devices } in machines(sources) {
+        if let (Some(job), 2..) = (jobs.first(), jobs.len()) {
             readings.note(&format!(
                 "{} jobs asked {host}: that called '{job}' counts, the others are the same requests once more",
-                by_job.len()
+                jobs.len()
             ));
         }
-        push_rates(&mut readings, &host, device, snapshots);
+        for (device, snapshots) in &devices {
+            push_rates(&mut readings, &host, device, snapshots);
+        }
     }
     Ok(readings)
 }
 
-/// Who was asked: several machines may have one `instance`, where each cluster or namespace has names of its own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Machine {
-    instance: String,
-    /// Its other labels, `cluster=east`.
-    labels: Vec<String>,
-}
-
-impl Machine {
-    fn of(series: &Value) -> Self {
-        const PLACED: [&str; 4] = ["__name__", "device", "job", "instance"];
-        let labels = || series.get("metric").and_then(Value::as_object).into_iter().flatten();
-        let text = |name: &str| labels().find(|(it, _)| *it == name).and_then(|(_, value)| value.as_str());
-        let others = labels().filter(|(name, _)| !PLACED.contains(&name.as_str()));
-        Self {
-            instance: text("instance").or_else(|| text("node")).unwrap_or("host").to_owned(),
-            labels: others.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or(""))).collect(),
-        }
-    }
-
-    fn told_apart(&self) -> String {
-        format!("{} ({})", self.instance, self.labels.join(", "))
-    }
+/// The labels of a series, without its name and device.
+fn labels_of(series: &Value) -> Labels {
+    let labels = series.get("metric").and_then(Value::as_object).into_iter().flatten();
+    let others = labels.filter(|(name, _)| !["__name__", "device"].contains(&name.as_str()));
+    others.map(|(name, value)| (name.clone(), value.as_str().unwrap_or("").to_owned())).collect()
 }
 
 /// The head of a table of `pg_stat_io`, and what stands between its cells.
@@ -156,6 +135,27 @@ fn pg_head(text: &str) -> Option<(usize, char)> {
 
 pub(super) fn is_pg_head(text: &str) -> bool {
     pg_head(text).is_some()
+}
+
+/// Columns of `pg_stat_io` that are sums of what requests moved, and took in milliseconds.
+const PG_SUMS: [(Figure, &str); 6] = [
+    (Figure::ReadBytes, "read_bytes"),
+    (Figure::WriteBytes, "write_bytes"),
+    (Figure::WriteBytes, "extend_bytes"),
+    (Figure::ReadMs, "read_time"),
+    (Figure::WriteMs, "write_time"),
+    (Figure::WriteMs, "extend_time"),
+];
+
+/// Drops times that are all zero: they are without `track_io_timing`.
+fn drop_untimed(snapshots: &mut Snapshots) {
+    for figure in [Figure::ReadMs, Figure::WriteMs] {
+        if snapshots.values().all(|counts| counts.get(&figure).is_none_or(|ms| *ms == 0.0)) {
+            for counts in snapshots.values_mut() {
+                counts.remove(&figure);
+            }
+        }
+    }
 }
 
 pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Located> {
@@ -173,11 +173,6 @@ pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Locat
     // Extends write new pages, and are told apart from writes.
     let counted: [(Figure, &[&str]); 3] =
         [(Figure::Reads, &["reads"]), (Figure::Writes, &["writes"]), (Figure::Writes, &["extends"])];
-    let bytes: [(Figure, &str); 3] = [
-        (Figure::ReadBytes, "read_bytes"),
-        (Figure::WriteBytes, "write_bytes"),
-        (Figure::WriteBytes, "extend_bytes"),
-    ];
     let (mut snapshots, mut resets): (Snapshots, Option<f64>) = (Snapshots::new(), None);
     for (index, line) in text.lines().enumerate().skip(start + 1) {
         let line_number = Some(index as u64 + 1);
@@ -197,8 +192,8 @@ pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Locat
             text => number(text).ok_or_else(|| no_number(line_number, &head[place], text)),
         };
         let page = op_bytes.map_or(Ok(8192.0), value)?;
-        let sums = snapshots.entry(at_s as u64).or_default();
-        let mut add = |figure, value: f64| *sums.entry(figure).or_default() += value;
+        let counts = snapshots.entry(at_s as u64).or_default();
+        let mut add = |figure, value: f64| *counts.entry(figure).or_default() += value;
         for (figure, names) in &counted {
             let Some(place) = place(names) else { continue };
             let count = value(place)?;
@@ -208,12 +203,13 @@ pub(super) fn pg_stat_io(text: &str, order: DateOrder) -> Result<Readings, Locat
                 add(of_bytes, count * page);
             }
         }
-        for (figure, name) in bytes {
+        for (figure, name) in PG_SUMS {
             if let Some(place) = place(&[name]) {
                 add(figure, value(place)?);
             }
         }
     }
+    drop_untimed(&mut snapshots);
     let mut readings = Readings::default();
     if let (1, Some(reset_s)) = (snapshots.len(), resets) {
         let zero: BTreeMap<Figure, f64> =

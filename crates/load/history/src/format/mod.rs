@@ -2,6 +2,7 @@
 
 mod counters;
 mod iostat;
+mod machines;
 mod pcp;
 mod pdh;
 mod sar;

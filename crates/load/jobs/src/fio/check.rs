@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 mod compare;
+pub(super) use compare::greatest_divisor;
 
 /// Length of a file that a job does not give.
 const FILE: ByteCount = ByteCount::from_mib(16);
@@ -91,6 +92,8 @@ struct Expected {
     /// Bytes after which it ends, and requests, whichever comes first.
     bytes: u64,
     requests: u64,
+    /// Requests that the job ends after (`number_ios`), if that is less than its bytes.
+    number_ios: u64,
 }
 
 /// What fio wrote of a job; none where it did not.
@@ -109,6 +112,8 @@ pub struct Checked {
     pub clone: u32,
     /// Requests that fio made.
     pub requests: u64,
+    /// Requests that it makes where it is not stopped earlier for the comparison; with several sizes, so many at most.
+    pub requests_of_job: u64,
     /// What differs, with file and line; none where all agrees.
     pub differs: Option<String>,
 }
@@ -262,13 +267,15 @@ fn expected(section: &Section, job: &Job, clone: u32) -> Expected {
     let share = share.filter(|pct| *pct > 0).map(|pct| whole * u64::from(pct) / 100);
     let bytes = told("io_size").or(share).unwrap_or(whole);
     let own = reader.value("number_ios", number).map(u64::from).filter(|count| *count > 0);
+    let number_ios = own.unwrap_or(u64::MAX);
     Expected {
         cuts: !reader.value("norandommap", switch).unwrap_or(false),
         spec,
         region: ByteCount(region),
         files,
         bytes,
-        requests: own.unwrap_or(u64::MAX).min(most(job.numjobs())),
+        requests: number_ios.min(most(job.numjobs())),
+        number_ios,
     }
 }
 
@@ -395,11 +402,17 @@ impl FioTrial {
                     Ok(ours) => compare::difference(&fio, &ours, &expected.bounds()),
                     Err(problem) => Some(problem),
                 };
+                let requests = fio.requests.len() as u64;
                 let which = if job.clones.len() > 1 { format!(" (clone {clone})") } else { String::new() };
                 all.push(Checked {
                     job: job.name.clone(),
                     clone,
-                    requests: fio.requests.len() as u64,
+                    requests,
+                    requests_of_job: if requests < most(job.numjobs) {
+                        requests
+                    } else {
+                        expected.longest().min(expected.number_ios).max(requests)
+                    },
                     differs: differs.map(|what| format!("{}: {}{which}: {what}", job.place, job.name)),
                 });
             }

@@ -13,7 +13,7 @@ use crate::RunHints;
 use raidlab_units::{ByteCount, NanoSpan, counted};
 use raidlab_workload::{
     AccessLine, Actor, ArrivalProcess, Arrivals, Checkpoint, ClosedLoop, Compaction, Distribution, FlushRule,
-    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload, Zone,
+    LogWriter, MixPart, Pacing, Phase, Places, Rhythm, SizeLaw, Workload,
 };
 use std::fmt::Write;
 
@@ -228,7 +228,7 @@ impl Job {
                 keys.set("numjobs", threads);
                 keys.set("iodepth", it.requests_per_thread);
                 keys.set("rate", (it.demand(it.count) / f64::from(threads)).ceil());
-                region(&mut keys, &part.places, &mut lose);
+                region(&mut keys, &part.places, &[], &mut lose);
                 vec![job(keys)]
             }
             Actor::Checkpoint(it) => checkpoint(part, it, &mut lose),
@@ -296,7 +296,7 @@ fn log(part: &MixPart, it: &LogWriter, lose: Lose<'_>) -> Vec<Job> {
             if places.size.is_some() { "in a part of its own" } else { "and begins where the others do" };
         lose(format!("that all append to one log: in fio each client writes one of its own, {begin}"));
     }
-    region(&mut keys, &places, lose);
+    region(&mut keys, &places, &[], lose);
     vec![Job::new(crate::slug(&part.name), keys)]
 }
 
@@ -356,7 +356,7 @@ fn compaction(part: &MixPart, it: &Compaction, lose: Lose<'_>) -> Vec<Job> {
         lose(format!("that reads and writes share {} in flight: each has half of them", it.iodepth));
     }
     let mut places = Keys::default();
-    region(&mut places, &part.places, lose);
+    region(&mut places, &part.places, &[], lose);
     let name = crate::slug(&part.name);
     let of = |half: &str, rw: &str, share: f64| {
         let mut keys = Keys::default();
@@ -488,20 +488,23 @@ fn alignment(keys: &mut Keys, drawn: &[&AccessLine], lose: Lose<'_>) {
 }
 
 /// Where a part's requests lie.
-fn region(keys: &mut Keys, places: &Places, lose: Lose<'_>) {
+fn region(keys: &mut Keys, places: &Places, lines: &[AccessLine], lose: Lose<'_>) {
     if places.files.count > 1 {
         lose("files that have their turns and a place to go on from each: in fio it is one file".to_owned());
     }
-    if places.start > ByteCount::ZERO {
-        keys.set("offset", places.start.get());
-        if !places.start.get().is_multiple_of(512) {
-            lose("the start of its places, which fio takes in whole sectors".to_owned());
-        }
+    let align = lines.iter().map(|line| line.align_bytes.unwrap_or(line.bytes)).max().unwrap_or(0).max(512);
+    let start = places.start.get().next_multiple_of(align.into());
+    if start > 0 {
+        keys.set("offset", start);
     }
-    match (places.size, places.working_set_pct) {
-        (Some(size), pct) if pct >= 100.0 => keys.set("size", size.get()),
+    let moved = start - places.start.get();
+    if moved > 0 {
+        lose(format!("the exact start of its places: requests are at multiples of {align} bytes"));
+    }
+    match (places.size.map(|size| size.get().saturating_sub(moved)), places.working_set_pct) {
+        (Some(size), pct) if pct >= 100.0 => keys.set("size", size),
         (Some(size), pct) => {
-            keys.set("size", (size.get() as f64 * pct / 100.0) as u64);
+            keys.set("size", (size as f64 * pct / 100.0) as u64);
             lose("the working set in percent of the size: it is written in bytes".to_owned());
         }
         (None, pct) if pct >= 100.0 => {}
@@ -519,7 +522,7 @@ fn region(keys: &mut Keys, places: &Places, lose: Lose<'_>) {
 }
 
 fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine], u8), lose: Lose<'_>) {
-    region(keys, places, lose);
+    region(keys, places, lines, lose);
     if random_pct == 0 {
         return;
     }
@@ -556,38 +559,17 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
             if matches!(zoned, Distribution::HitRates(_)) {
                 lose("that its zones were written as hit rates; they are the same".to_owned());
             }
-            let zones = zoned.zones();
-            if zones.iter().any(|zone| zone.accesses_pct.fract() != 0.0 || zone.space_pct.fract() != 0.0) {
-                lose(
-                    "parts of a percent of its zones: fio takes whole percents of accesses and space"
-                        .to_owned(),
-                );
+            let (text, is_same) = super::zones::text(&zoned.zones());
+            if !is_same {
+                lose("parts of percents of its zones: fio's end at whole ones".to_owned());
             }
-            let zone = |(accesses, space): &(u32, u32)| format!("{accesses}/{space}");
-            format!("zoned:{}", whole_percents(&zones).iter().map(zone).collect::<Vec<_>>().join(":"))
+            text
         }
     };
     if !text.is_empty() {
         keys.set("random_distribution", text);
     }
     keys.set("norandommap", 1);
-}
-
-/// Accesses and space of zones that end at whole percents; what has no percent of its own counts with the zone before it.
-fn whole_percents(zones: &[Zone]) -> Vec<(u32, u32)> {
-    let (mut accesses_pct, mut space_pct) = (0.0, 0.0);
-    let mut until: Vec<(u32, u32)> = Vec::new();
-    for zone in zones {
-        accesses_pct += zone.accesses_pct;
-        space_pct += zone.space_pct;
-        let (accesses, space) = (accesses_pct.round() as u32, (space_pct.round() as u32).max(1));
-        match until.last_mut() {
-            Some(last) if last.1 == space => last.0 = accesses,
-            _ => until.push((accesses, space)),
-        }
-    }
-    let before = std::iter::once((0, 0)).chain(until.iter().copied());
-    before.zip(&until).map(|(before, end)| (end.0 - before.0, end.1 - before.1)).collect()
 }
 
 /// Think time and delays. Returns the think time where each place is a job of its own that rests.

@@ -12,20 +12,22 @@
 //! | `zoned`, `zoned_abs` | zones, in percent of the places |
 //! | `iodepth` of a synchronous engine | 1 |
 //! | `numjobs` of random requests | that many times the `iodepth` |
-//! | `numjobs` of sequential requests | that many parts, each with its own position |
+//! | `numjobs` of sequential requests, or with a delay after a burst | that many parts, each with its own position and rests |
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 //! | several files | equal files side by side in the places of the job (`files.rs`) |
 
+use super::check::greatest_divisor;
 use super::files::{FileNames, JobFiles, lay_side_by_side};
-use super::sizes::{Sizes, by_direction, directed, lines, of_direction, sizes};
+use super::sizes::{Sizes, by_direction, directed, lines, sizes};
 use super::values::{number, percent, size, switch, time};
+use super::zones::zoned;
 use super::{Section, Setting};
 use crate::Reason;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
     AccessLine, ArrivalProcess, Arrivals, ClosedLoop, DataSpec, Distribution, FlushRule, MixPart, Pacing,
-    Places, RequestRate, Zone,
+    Places, RequestRate,
 };
 use std::num::NonZeroU32;
 
@@ -158,12 +160,23 @@ impl Job {
         let mut reader = Reader::new(section);
         let base = reader.base();
         let bytes = |text: &str| size(text, base);
-        let Requests { read_pct: reads, lines, directions, least } = requests(&mut reader, base, notes);
+        let Requests { read_pct: reads, mut lines, mut directions, least } =
+            requests(&mut reader, base, notes);
         tell_of_units(section, base, notes);
         let iodepth = iodepth(&mut reader, notes);
         let files = JobFiles::of(&mut reader);
-        let mut places = places(&mut reader, (&lines, least), reads, base);
+        let mut places = places(&mut reader, (&lines, least), base);
         lay_side_by_side(&mut reader, &files, (&lines, directions.is_some()), &mut places, base);
+        let numjobs = reader.value("numjobs", number).unwrap_or(1);
+        if numjobs == 0 {
+            reader.wrong("numjobs", "numjobs: '0' is none that fio runs: write 1 or more");
+        }
+        let offset_increment = increment(&mut reader, base);
+        let between_clones = if numjobs > 1 { offset_increment } else { 0 };
+        let of_directions = directions.iter_mut().flat_map(|(lines, _)| lines.iter_mut().flatten());
+        for line in lines.iter_mut().chain(of_directions) {
+            from_start(&mut reader, line, [places.start.get(), between_clones]);
+        }
         let (pacing, lines) = pacing(&mut reader, lines, iodepth, base, notes);
         if directions.is_some() && lines.iter().any(|line| line.delay > NanoSpan::ZERO) {
             let advice = "of reads and writes in one job that go on in sequence has no counterpart here: write a job for each";
@@ -193,8 +206,8 @@ impl Job {
             seed: reader.value("randseed", bytes),
             buffered: !direct.unwrap_or(buffered.is_some_and(|buffered| !buffered)),
             data: data(&mut reader),
-            numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
-            offset_increment: increment(&mut reader, base),
+            numjobs,
+            offset_increment,
             file_end: reader
                 .text("filesize")
                 .filter(|_| files.count() == 1)
@@ -228,7 +241,7 @@ impl Job {
     /// Parts that it becomes.
     pub(super) fn clones(&self) -> u32 {
         let in_one = self.offset_increment == 0
-            && self.lines.iter().all(|line| line.random_pct == 100)
+            && self.lines.iter().all(|line| line.random_pct == 100 && line.delay == NanoSpan::ZERO)
             && self.file(0) == self.file(1);
         if in_one { 1 } else { self.numjobs.min(super::steps::PARTS_MAX as u32 + 1) }
     }
@@ -526,21 +539,10 @@ fn start(reader: &mut Reader<'_>, places: &mut Places, key: &str, (least, base):
         }
     } else {
         places.start = ByteCount(reader.value("offset", bytes).unwrap_or(0));
-        if !places.start.get().is_multiple_of(SECTOR) {
-            reader.wrong(
-                "offset",
-                "offset is no multiple of 512 bytes, where no request of a device begins: write one",
-            );
-        }
     }
 }
 
-fn places(
-    reader: &mut Reader<'_>,
-    (lines, map_unit): (&[AccessLine], u64),
-    read_pct: u8,
-    base: u64,
-) -> Places {
+fn places(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), base: u64) -> Places {
     let bytes = |text: &str| size(text, base);
     let mut places = Places::default();
     let key = if reader.find("filesize").is_some() { "filesize" } else { "size" };
@@ -599,9 +601,33 @@ fn places(
         whole => ByteCount(whole),
     });
     if lines.iter().any(|line| line.random_pct > 0) {
-        spread(reader, (lines, map_unit), read_pct, &mut places);
+        spread(reader, (lines, map_unit), &mut places);
     }
     places
+}
+
+/// Has the requests of `line` begin at the start of the places and of each clone's, as in fio, also where these are no multiples of their
+/// length.
+fn from_start(reader: &mut Reader<'_>, line: &mut AccessLine, starts: [u64; 2]) {
+    for (key, start) in ["offset", "offset_increment"].into_iter().zip(starts) {
+        let align = line.align_bytes.unwrap_or(line.bytes).max(1);
+        if start.is_multiple_of(align.into()) {
+            continue;
+        }
+        if !start.is_multiple_of(SECTOR) {
+            let problem =
+                format!("{key} is no multiple of 512 bytes, where no request of a device begins: write one");
+            reader.wrong(key, problem);
+        } else if line.random_pct == 0 && align <= line.bytes {
+            line.align_bytes = u32::try_from(greatest_divisor(start, align.into())).ok();
+        } else {
+            let problem = format!(
+                "{key} is no multiple of {align} bytes: fio's places are multiples from there on, and here from the start of the target: \
+                 write a multiple"
+            );
+            reader.wrong(key, problem);
+        }
+    }
 }
 
 /// How far apart clones begin; of percents of the file, whose length must be given.
@@ -636,22 +662,13 @@ fn is_generator_without_repeats(reader: &mut Reader<'_>) -> bool {
 }
 
 /// How random requests are spread.
-fn spread(
-    reader: &mut Reader<'_>,
-    (lines, map_unit): (&[AccessLine], u64),
-    read_pct: u8,
-    places: &mut Places,
-) {
+fn spread(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), places: &mut Places) {
     let map = !reader.value("norandommap", switch).unwrap_or(false);
-    let all = reader.text("random_distribution").unwrap_or("random");
-    let [reads, writes] = [0, 1].map(|direction| match of_direction(all, direction) {
-        "" => "random",
-        own => own,
-    });
-    let text = if read_pct == 0 { writes } else { reads };
-    if is_mix(read_pct) && reads != writes {
-        let advice = "reads and writes share one distribution here: write a job for each";
-        return reader.wrong("random_distribution", format!("random_distribution = {all}: {advice}"));
+    let text = reader.text("random_distribution").unwrap_or("random");
+    if text.contains(',') {
+        let advice = "fio has one distribution for reads, writes and trims, and refuses or ignores what follows the comma: write a job for \
+                      each direction";
+        return reader.wrong("random_distribution", format!("random_distribution = {text}: {advice}"));
     }
     let (name, figures) = text.split_once(':').unwrap_or((text, ""));
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
@@ -699,64 +716,6 @@ fn spread(
     places.scrambled = super::is_scattered(&places.distribution);
 }
 
-/// Zones of either kind, or how they are written.
-fn zoned(
-    (kind, figures): (&str, &str),
-    lines: &[AccessLine],
-    base: u64,
-    places: &mut Places,
-) -> Result<Vec<Zone>, String> {
-    if kind == "zoned" {
-        return zones(figures).ok_or_else(|| "write zoned:50/5:30/15:20/80, in whole percents".into());
-    }
-    zones_in_bytes(figures, base, places, lines.iter().all(|line| line.random_pct == 100))
-}
-
-/// Reads `50/5:30/15:20/80`, whole percents; a share that is left out is what is left.
-fn zones(text: &str) -> Option<Vec<Zone>> {
-    let mut zones = Vec::new();
-    let (mut accesses, mut space) = (100.0, 100.0);
-    for part in text.split(':') {
-        let (first, second) = part.split_once('/').unwrap_or((part, ""));
-        let share = |text: &str, left: f64| {
-            if text.is_empty() { Some(left) } else { text.parse::<u8>().ok().map(f64::from) }
-        };
-        let zone = Zone { accesses_pct: share(first, accesses)?, space_pct: share(second, space)? };
-        accesses -= zone.accesses_pct;
-        space -= zone.space_pct;
-        zones.push(zone);
-    }
-    Some(zones)
-}
-
-/// Reads `50/1g:30/3g:20/16g`. What lies behind the last zone is asked for by none: it is left out of the places where nothing else goes there.
-fn zones_in_bytes(text: &str, base: u64, places: &mut Places, all_random: bool) -> Result<Vec<Zone>, String> {
-    let zone = |part: &str| {
-        let (accesses, bytes) = part.split_once('/')?;
-        Some((accesses.parse::<u8>().ok()?, size(bytes, base).ok()?))
-    };
-    let zones: Option<Vec<(u8, u64)>> = text.split(':').map(zone).collect();
-    let zones = zones.ok_or("write zoned_abs:50/1g:30/3g:20/16g")?;
-    let end = zones.iter().fold(0u64, |end, zone| end.saturating_add(zone.1));
-    let whole = match places.size.map(ByteCount::get) {
-        _ if end == 0 => return Err("it has no space: write zoned_abs:50/1g:30/3g:20/16g".into()),
-        Some(whole) if end > whole => {
-            return Err(format!(
-                "its zones end after {end} bytes, and the file after {whole}: fio can't run it"
-            ));
-        }
-        Some(whole) if places.working_set_pct >= 100.0 => whole,
-        None if all_random && places.working_set_pct >= 100.0 => end,
-        _ => return Err("what share of the file its zones are is not known: add size in bytes".into()),
-    };
-    places.size = Some(ByteCount(whole));
-    let pct = |bytes: u64| bytes as f64 * 100.0 / whole as f64;
-    let rest = (end < whole).then(|| Zone { accesses_pct: 0.0, space_pct: pct(whole - end) });
-    let zone =
-        |(accesses, bytes): &(u8, u64)| Zone { accesses_pct: f64::from(*accesses), space_pct: pct(*bytes) };
-    Ok(zones.iter().map(zone).chain(rest).collect())
-}
-
 /// Limits, arrivals and think time; a think time after several requests is a delay of the lines.
 fn pacing(
     reader: &mut Reader<'_>,
@@ -772,6 +731,13 @@ fn pacing(
         };
         [sum(true), sum(false)]
     };
+    let mut is_limited = |key| {
+        let given = |direction| directed(reader, key, direction, |text| size(text, base));
+        [0, 1, 2].map(given).into_iter().flatten().any(|rate| rate > 0)
+    };
+    if is_limited("rate") && is_limited("rate_iops") {
+        reader.wrong("rate_iops", "rate_iops beside rate: fio takes one of them only: leave out either");
+    }
     let rate_max = limit(reader, "rate_iops", amounts(|_| 1.0), base, notes);
     let bytes_per_sec_max =
         limit(reader, "rate", amounts(|line| f64::from(line.bytes)), base, notes).map(ByteCount);

@@ -22,8 +22,9 @@ impl Sizes {
 
 /// What stands for a direction in a list by commas, for reads, writes and trims. The last one stands for those after it too, and an
 /// empty one for fio's default.
-pub(super) fn of_direction(text: &str, direction: usize) -> &str {
-    text.split(',').nth(direction).or(text.rsplit(',').next()).unwrap_or("").trim()
+fn of_direction(text: &str, direction: usize) -> &str {
+    let own = text.split(',').nth(direction).or(text.rsplit(',').next()).unwrap_or("");
+    if own.trim().is_empty() { "" } else { own }
 }
 
 /// What `read` makes of the value of `key` for a direction; none where fio's default is left to it.

@@ -158,6 +158,11 @@ fn everything_wrong_is_named_with_its_line() {
         ),
         ("[a]\nbsz=4k\n", "test.fio:2: unknown key 'bsz': the nearest known is 'bs'"),
         ("[a]\nbs=0\n", "test.fio:2: bs: '0' is no length of a request"),
+        ("[a]\nnumjobs=0\n", "test.fio:2: numjobs: '0' is none that fio runs: write 1 or more"),
+        (
+            "[a]\nrate=1m,0\nrate_iops=0,100\n",
+            "test.fio:3: rate_iops beside rate: fio takes one of them only: leave out either",
+        ),
         (
             "[a]\nioengine=rdma\n",
             "test.fio:2: ioengine = rdma has no counterpart here: it asks nothing of a file or block device in plain requests; use another engine or leave the job out",
@@ -274,7 +279,6 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         ("rw=rw\nbs=4k,64k\nrate=4m,4m", "rate of a mix of 6 % bytes read"),
         ("rw=rw\nrate_iops=100,", "rate_iops of a mix"),
         ("rw=rw\nrwmixread=70\nrate_iops=100", "rate_iops of a mix of 70 % reads"),
-        ("rw=randrw\nrandom_distribution=zipf:1.1,random", "reads and writes share one distribution"),
         ("rw=randread\nrandom_distribution=zoned:60.5/10:39.5/90", "in whole percents"),
         (
             "rw=randread\nrandom_distribution=zoned_abs:60/1m:40/2m\nsize=2m",
@@ -283,9 +287,17 @@ fn a_value_of_a_direction_is_that_of_the_direction() {
         ("rw=randread\nrandom_distribution=zoned_abs:60/1m:40/2m\nsize=50%", "add size in bytes"),
         ("rw=randread\nrandom_distribution=zoned_abs:60/1m:40/2m\npercentage_random=50", "add size in bytes"),
         ("rw=randread\nrandom_distribution=zoned_abs:60/1m:40", "write zoned_abs:50/1g:30/3g:20/16g"),
+        // As fio 3.33 has them: it ignores the second of the first, and refuses the others.
+        ("rw=randwrite\nrandom_distribution=random,zipf:1.2", "fio has one distribution for reads, writes"),
+        ("rw=randread\nrandom_distribution=zipf:1.2,zipf:0.8", "write a job for each direction"),
+        ("rw=randwrite\nrandom_distribution=zoned:60/10:40/90,zoned:10/50:90/50", "refuses or ignores"),
+        ("rw=randwrite\nrandom_distribution=zoned:60/10:40/90,10/50:90/50", "refuses or ignores"),
         ("rw=read\nbs=1k,2k,3k,4k", "more than three values"),
         ("rw=rw\nrwmixread=70,30", "rwmixread: '70,30' is no percentage"),
         ("rw=read\niodepth=4,8", "iodepth: '4,8'"),
+        ("rw=rw\nbs=4k, 8k", "bs: ' 8k': fio loses the unit"),
+        ("rw=read\nbsrange=4k - 16k", "bsrange: ' 16k': fio loses the unit"),
+        ("rw=read\nrate=1.5m", "rate: '1.5m': fio takes the 1 in front"),
     ];
     for (keys, part) in refused {
         let text = complaint(&format!("[j]\n{keys}\n"));
@@ -306,6 +318,52 @@ fn what_ends_a_run_is_told_and_what_shares_a_reason_is_told_once() {
     let batches = notes("size=1m\niodepth_batch=4\niodepth_low=2\niodepth_batch=8");
     assert!(batches.contains("iodepth_batch, iodepth_low are left out: fio submits"), "{batches}");
     assert!(!notes("size=10%").contains("without size") && notes("").contains("without size"));
+}
+
+/// As fio 3.33 logs them; they were moved up to the next multiple of the length.
+#[test]
+fn requests_in_sequence_begin_at_the_offset() {
+    let aligns = |keys: &str| {
+        let spec = import(&format!("[j]\nfilename=f\nsize=1m\n{keys}\n")).steps.swap_remove(0).workload.spec;
+        spec.all_lines().map(|line| line.align_bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(aligns("rw=read\nbs=64k\noffset=4k"), [Some(4096)]);
+    assert_eq!(aligns("rw=read\nbs=4k\noffset=512"), [Some(512)]);
+    assert_eq!(aligns("rw=read\nbs=64k\noffset=10k\nnumjobs=2\noffset_increment=12k"), [Some(2048); 2]);
+    assert_eq!(aligns("rw=read\nbs=64k\noffset=128k\noffset_increment=10k"), [None], "there is one clone");
+    assert_eq!(aligns("rw=rw\nbs=64k\noffset=4k"), [Some(4096); 2]);
+    let refused = [
+        ("rw=randread\nbs=64k\noffset=4k", "test.fio:6: offset is no multiple of 65536 bytes"),
+        (
+            "rw=read\nbs=64k\noffset_increment=100\nnumjobs=2",
+            "test.fio:6: offset_increment is no multiple of 512 bytes",
+        ),
+        (
+            "rw=randread\nbs=8k\noffset_increment=4k\nnumjobs=2",
+            "test.fio:6: offset_increment is no multiple of 8192 bytes",
+        ),
+    ];
+    for (keys, part) in refused {
+        let text = complaint(&format!("[j]\nfilename=f\nsize=1m\n{keys}\n"));
+        assert!(text.contains(part), "{keys}: {text}");
+    }
+}
+
+/// Four clones became one loop with one burst at a time, and so the pace of one job.
+#[test]
+fn clones_that_rest_after_a_burst_rest_on_their_own() {
+    let depths = |keys: &str| {
+        let keys = format!("filename=f\nrw=randread\nsize=1m\nthinktime=10ms\nnumjobs=4\n{keys}");
+        let step = import(&format!("[j]\n{keys}\n")).steps.swap_remove(0);
+        let spec = step.workload.spec;
+        let parts: Vec<_> = spec.parts.iter().map(|part| (part.iodepth, part.lines[0].burst)).collect();
+        (parts, step.run.iodepths, spec.pacing.to_string())
+    };
+    let parts = |iodepth, burst| (vec![(Some(iodepth), burst); 4], Vec::new(), "closed loop".to_owned());
+    assert_eq!(depths("thinktime_blocks=4"), parts(1, 4));
+    assert_eq!(depths("ioengine=libaio\niodepth=2"), parts(2, 1));
+    // Each place thinks, and so each of the clones.
+    assert_eq!(depths(""), (Vec::new(), vec![4], "closed loop, 10.0 ms of think time".to_owned()));
 }
 
 #[test]

@@ -9,8 +9,8 @@
 //!
 //! Quirks: a process's name may have blanks, so columns are counted from the end. Between BYTES and LAT stand a letter with `-P` and a time
 //! with `-Q`. `T` is R or W, and also F (flush), D (trim) and flags as in blkparse's text, but of libbpf-tools only: bcc calls all that is no
-//! write a read; a flush has the sector before the first, and no bytes. bcc leaves DISK empty where it missed the beginning, and the name of
-//! the process is `?`.
+//! write a read; a flush has the sector before the first, and no bytes. bcc leaves DISK empty where it missed the beginning, the name of
+//! the process is `?`, and the sector may be that before the first, or 0: such a request has no place, and is left out.
 //!
 //! Source: bcc, `tools/biosnoop.py` and `libbpf-tools/biosnoop.c`.
 
@@ -25,6 +25,8 @@ use crate::record::{TraceFormat, TraceRecord};
 const START_NS: u64 = 3_600_000_000_000;
 /// The sector of a flush, as bcc and as libbpf-tools print it.
 const BEFORE_FIRST: [&str; 2] = ["18446744073709551615", "-1"];
+/// The process of a request whose beginning bcc missed.
+const UNSEEN: &str = "?";
 const MILLISECONDS: u32 = 6;
 
 /// The columns that count.
@@ -44,7 +46,9 @@ fn row(text: &str) -> Option<Row<'_>> {
         |field: &&str| field.contains('.') || field.bytes().all(|byte| byte.is_ascii_alphabetic());
     let between = before.iter().rev().take_while(|field| is_between(field)).count();
     match &before[..before.len() - between] {
-        ["?", _pid, kind, sector, bytes] => Some(Row { time, device: "?", kind, sector, bytes, latency }),
+        [UNSEEN, _pid, kind, sector, bytes] => {
+            Some(Row { time, device: UNSEEN, kind, sector, bytes, latency })
+        }
         [_, .., _pid, device, kind, sector, bytes] => {
             Some(Row { time, device, kind, sector, bytes, latency })
         }
@@ -66,7 +70,13 @@ pub(crate) fn line(parser: &mut TraceParser, text: &str) -> Result<Option<TraceR
     let response_ns = decimal_ns("the response time", latency, MILLISECONDS)?;
     let length_bytes = whole("the length", bytes, u64::MAX)?;
     let (mut flushes, kind) = meaning(kind)?;
-    let is_flush = BEFORE_FIRST.contains(&sector) && length_bytes == 0;
+    let is_nowhere = BEFORE_FIRST.contains(&sector);
+    // Its beginning was not seen, and no place was kept.
+    if (is_nowhere && length_bytes > 0) || (device == UNSEEN && (is_nowhere || sector == "0")) {
+        parser.count_other();
+        return Ok(None);
+    }
+    let is_flush = is_nowhere;
     flushes |= is_flush;
     // A flush before a write has data to move only if it has a length.
     let moves = match kind.filter(|_| !is_flush && (length_bytes > 0 || !flushes)) {

@@ -219,6 +219,28 @@ fn biosnoop_has_columns_by_options_and_kinds_by_tool() {
     }
 }
 
+/// The whole trace was refused for it.
+#[test]
+fn requests_of_biosnoop_without_a_place_are_left_out() {
+    let rows = [
+        "0.003000    ?              0                 R  -1         8         0.00    0.16",
+        "0.003000    ?              0                 R  18446744073709551615  0  0.16",
+        "0.003000    ?              0                 R  0          8          2.00",
+        "0.003000    dd             7         sda     R  -1         4096       2.00",
+    ];
+    let kept = "0.100000    dd             7         sda     R  0          4096       1.00";
+    let mut parser = TraceParser::new(TraceFormat::Biosnoop, ParseOptions::default());
+    for row in rows {
+        assert_eq!(parser.line(row), Ok(None), "{row}");
+    }
+    assert!(parser.line(kept).unwrap().is_some(), "sector 0 of a known disk");
+    assert!(
+        parser.notes()[0].contains("4 events are of no block request, or of one without a place"),
+        "{:?}",
+        parser.notes()
+    );
+}
+
 /// A trace that was started between beginning and end of a request has an end in front.
 #[test]
 fn beginnings_count_where_there_are_any() {

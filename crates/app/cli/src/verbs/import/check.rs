@@ -59,6 +59,10 @@ fn run_fio(args: &FioArgs, trial: &FioTrial, folder: &Path) -> Result<String, Fa
 
 fn as_text(version: &str, checked: &[Checked]) -> String {
     let line = |it: &Checked| match &it.differs {
+        None if it.requests < it.requests_of_job => {
+            let (job, found, all) = (&it.job, it.requests, counted(it.requests_of_job, "request"));
+            format!("{job}: the first {found} of up to {all} as {version} makes them\n")
+        }
         None => format!("{}: {} as {version} makes them\n", it.job, counted(it.requests, "request")),
         Some(differs) => format!("{differs}\n"),
     };
@@ -81,11 +85,13 @@ struct JobAnswer<'a> {
     job: &'a str,
     clone: u32,
     requests: u64,
+    requests_of_job: u64,
     differs: Option<&'a str>,
 }
 
 impl<'a> JobAnswer<'a> {
     fn of(it: &'a Checked) -> Self {
-        Self { job: &it.job, clone: it.clone, requests: it.requests, differs: it.differs.as_deref() }
+        let Checked { clone, requests, requests_of_job, .. } = *it;
+        Self { job: &it.job, clone, requests, requests_of_job, differs: it.differs.as_deref() }
     }
 }

@@ -122,7 +122,16 @@ pub fn others(text: &str) -> Result<ForeignResults, ForeignError> {
     if runs.is_empty() {
         return Err(ForeignError::Empty);
     }
-    Ok(ForeignResults { title: runs[0].run.workload.clone(), program, runs, notes: Vec::new() })
+    let mut idle: Vec<&str> = tests
+        .iter()
+        .filter(|test| !test.read.has_moved() && !test.write.has_moved())
+        .map(|test| test.name.as_str())
+        .collect();
+    idle.dedup();
+    let verb = if idle.len() == 1 { "is" } else { "are" };
+    let note = format!("{} moved no data, and {verb} left out", idle.join(", "));
+    let notes = if idle.is_empty() { Vec::new() } else { vec![note] };
+    Ok(ForeignResults { title: runs[0].run.workload.clone(), program, runs, notes })
 }
 
 impl Test {

@@ -367,6 +367,22 @@ fn elbencho_quotes_cells_with_commas() {
     assert_eq!(names, ["a, b WRITE", "a, b READ"]);
 }
 
+/// In silence.
+#[test]
+fn phases_that_move_nothing_are_told() {
+    let deleted = ELBENCHO
+        .lines()
+        .last()
+        .unwrap()
+        .replace("READ,900,1000,10,11,250000,262144,976,1024", "RMFILES,900,1000,10,11,,,,");
+    let found = others(&format!("{ELBENCHO}{deleted}\n")).unwrap();
+    assert_eq!(
+        (found.runs.len(), found.notes),
+        (2, vec!["a RMFILES moved no data, and is left out".to_owned()])
+    );
+    assert!(others(ELBENCHO).unwrap().notes.is_empty());
+}
+
 #[test]
 fn elbencho_tells_reads_of_mixes_apart() {
     let head = "operation,time ms [last],threads,IO depth,block size,random,IOPS [last],MiB/s [last],IO lat us [avg],\

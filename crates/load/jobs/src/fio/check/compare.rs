@@ -321,7 +321,8 @@ fn largest_gap(fio: &[u64], ours: &[u64]) -> f64 {
     fio.iter().chain(ours).map(|at| (below(fio, *at) - below(ours, *at)).abs()).fold(0.0, f64::max)
 }
 
-fn greatest_divisor(one: u64, other: u64) -> u64 {
+/// The greatest number that divides both.
+pub(in super::super) fn greatest_divisor(one: u64, other: u64) -> u64 {
     let (mut one, mut other) = (one, other);
     while other > 0 {
         (one, other) = (other, one % other);

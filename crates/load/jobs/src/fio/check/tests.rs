@@ -46,6 +46,21 @@ fn drawn_places_move_all_of_the_size() {
     assert!(requests("").contains("and this 5 of"), "{}", requests(""));
 }
 
+/// Of clones, which share a log, 150 requests are compared, and they were taken for all.
+#[test]
+fn how_many_requests_are_compared_of_how_many_is_told() {
+    let requests: Vec<(&str, u64, u64)> = (0..150).map(|at| ("read", at * 4096, 4096)).collect();
+    let of = |keys: &str| {
+        let it = &checked(&format!("[a]\nrw=read\nbs=4k\nsize=4m\n{keys}\n"), &log(&requests))[0];
+        (it.requests, it.requests_of_job, it.differs.is_none())
+    };
+    assert_eq!(of("numjobs=2"), (150, 1024, true));
+    assert_eq!(of("numjobs=2\nnumber_ios=200"), (150, 200, true));
+    assert_eq!(of("number_ios=150"), (150, 150, true));
+    let split = &checked("[a]\nrw=read\nbssplit=4k/1:64k/99\nsize=64k\n", &log(&[("read", 0, 65_536)]))[0];
+    assert_eq!((split.requests, split.requests_of_job), (1, 1), "all that it makes");
+}
+
 #[test]
 fn each_difference_is_told_with_the_line() {
     let job = "# a comment\n[a]\nrw=read\nbs=64k\nsize=256k\n";

@@ -4,7 +4,7 @@ use super::*;
 use crate::fio::{Surroundings, import_fio};
 use proptest::prelude::*;
 use raidlab_workload::{
-    AccessSpec, DataSpec, HitRate, Metric, RequestRate, builtin_workload, builtin_workloads,
+    AccessSpec, DataSpec, HitRate, Metric, RequestRate, Zone, builtin_workload, builtin_workloads,
 };
 use std::num::NonZeroU32;
 
@@ -139,7 +139,7 @@ fn spec() -> impl Strategy<Value = AccessSpec> {
     ];
     let places = (distribution, 0u64..1 << 20, proptest::option::of(1u64..1 << 30)).prop_map(
         |((distribution, scrambled), start, size)| Places {
-            start: ByteCount(start * 512),
+            start: ByteCount(start * if start % 2 == 0 { 1 << 16 } else { 512 }),
             size: size.map(|size| ByteCount(size * 4096)),
             distribution,
             scrambled,
