@@ -471,6 +471,10 @@ fn planned_of(
     let of_run = |(run, life): (usize, &Option<DriveLife>)| {
         bench.order.apps_of(run).map(|_| *life).collect::<Vec<_>>()
     };
+    let risk = loss::of_array(&models.drive_in_place(), judged.geometry, rebuild_hours);
+    // The chance that is told has the rebuild that was seen, and its margin goes with it.
+    let told =
+        Judged { loss_per_year: risk.map(|it| it.per_year).or(judged.loss_per_year), ..judged.clone() };
     let modelled = bench.array(&judged, judged.geometry.spares, Window::Long);
     let condition = models.drive.condition();
     let array = ArrayFile {
@@ -501,9 +505,9 @@ fn planned_of(
         at_risk: Hardware::of(bench.parts, judged.geometry).at_risk(judged.settings, judged.geometry.members),
         label: bench.label(judged.geometry),
         settings_label: settings_label(bench, &judged),
-        margins: judged.margins(needs),
+        margins: told.margins(needs),
         keeps_needs: judged.keeps(needs),
-        risk: loss::of_array(&bench.models(judged.geometry).drive_in_place(), judged.geometry, rebuild_hours),
+        risk,
         reason,
         drive_life: lives.iter().enumerate().flat_map(of_run).collect(),
         alone,

@@ -202,6 +202,9 @@ fn md_is_set_and_its_defaults_have_a_price() {
     let first = outcome.expect("it can be planned").top.into_iter().next().expect("there is one array");
     let md = first.md.expect("it is md");
     assert!(md.lines[0].starts_with("mdadm --create /dev/md0 --level=5 --raid-devices="), "{md:?}");
+    let cheap = md.others.iter().find(|(name, share)| name.starts_with("--bitmap") && *share >= 0.97);
+    let bitmap = cheap.map_or("--bitmap=none", |(name, _)| name);
+    assert!(md.lines[0].contains(bitmap), "a resync of all is not risked for nothing: {md:?}");
     assert!(md.lines.iter().any(|line| line.ends_with("/md/sync_speed_min")), "{md:?}");
     assert!(
         !md.set.is_empty() && md.lines.iter().any(|line| line.contains("sysfs") || line.contains("/sys/"))

@@ -42,7 +42,11 @@ fn first(frame: &Frame<'_>, needs: Needs) -> Planned {
         simulations_max: Some(1),
         ..order(needs, &[application(frame.app, 64)])
     });
-    outcome.expect("it can be planned").top.into_iter().next().expect("there is an answer")
+    let best = outcome.expect("it can be planned").top.into_iter().next().expect("there is an answer");
+    if let (Some(risk), Some(margin)) = (best.risk, best.margins.loss) {
+        assert!((margin - (1.0 - risk.per_year / 0.01)).abs() < 1e-9, "the margin of {risk:?} is {margin}");
+    }
+    best
 }
 
 fn told(one: &Planned) -> (String, u16, &str) {
