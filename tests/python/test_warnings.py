@@ -371,6 +371,7 @@ BAD = [
     (lambda: raidlab.risk("6", 12, drive="nope"), "drive='nope': there is no drive", "raidlab.Catalog()"),
     (lambda: raidlab.risk("6", 12, drive="st3600057ss", written_per_day="2TB"), "risk() has no argument written_per_day", "writes_per_day"),
     (lambda: raidlab.reproduce(None), "paper=None", "raidlab.reproduce()"),
+    (lambda: raidlab.reproduce(table="12"), "paper='list'", "takes no table"),
     (lambda: raidlab.reproduce("md1200-2011", table="99"), "table='99'", "Table 4"),
     (lambda: raidlab.reproduce("md1200-2011", tabel="9"), "reproduce() has no argument tabel", "did you mean table?"),
     (lambda: raidlab.reproduce(help=True), "reproduce() has no argument help", "docs/reference.md"),

@@ -130,6 +130,18 @@ pub struct PlanOrder<'a> {
     pub seed: u64,
 }
 
+fn no_drive(drives: &str, kinds: &str, era: YearRange) -> String {
+    match (drives, kinds) {
+        ("", "") => format!("no drive is of the years --era {era}: name others, or drives"),
+        ("", kinds) => {
+            format!("no drive of the years --era {era} is of --kinds {kinds}: name other kinds or years")
+        }
+        (drives, kinds) => {
+            format!("no drive that is offered ({drives}) is of --kinds {kinds}: name other kinds or drives")
+        }
+    }
+}
+
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -143,12 +155,14 @@ pub enum PlanError {
         drive: String,
     },
     /// No drive is left to choose from.
-    #[error("no drive that is offered{} is of --kinds {kinds}: name other kinds or drives", if drives.is_empty() { String::new() } else { format!(" ({drives})") })]
+    #[error("{}", no_drive(drives, kinds, *era))]
     NoDrive {
         /// Those that were named.
         drives: String,
         /// The kinds that were asked for.
         kinds: String,
+        /// The years of drives that were not named.
+        era: YearRange,
     },
     /// No level that was asked for is made of so many members.
     #[error("{0} (--levels, --members)")]

@@ -90,7 +90,11 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     };
     let drives: Vec<&DriveModel> = usable.filter(is_wanted).collect();
     if drives.is_empty() {
-        return Err(PlanError::NoDrive { drives: order.drives.join(", "), kinds: order.kinds.join(", ") });
+        return Err(PlanError::NoDrive {
+            drives: order.drives.join(", "),
+            kinds: order.kinds.join(", "),
+            era: order.era,
+        });
     }
     check_layouts(&order.space)?;
     check_survivable(order, &drives)?;

@@ -81,3 +81,17 @@ fn what_takes_less_of_a_kind_and_was_not_run_is_told() {
     assert!(sata.starts_with("keeps the needs at about ") && sata.contains(cheaper), "{sata}");
     assert!(sata.ends_with(" times the cost, may keep them"), "{sata}");
 }
+
+#[test]
+fn years_without_drives_are_named() {
+    let applications = [application("md1200-oltp", 24)];
+    let told = |kinds: &[&str]| {
+        let era = "1950..1951".parse().expect("years");
+        let kinds = ids(kinds);
+        let order =
+            PlanOrder { drives: &[], kinds: &kinds, era, ..order(needs(ByteCount(1)), &applications) };
+        parts::of_order(&order).expect_err("there are none").to_string()
+    };
+    assert_eq!(told(&[]), "no drive is of the years --era 1950..1951: name others, or drives");
+    assert!(told(&["nvme"]).contains("of the years --era 1950..1951 is of --kinds nvme"));
+}
