@@ -209,7 +209,9 @@ fn runs_fit_a_terminal() {
     };
     // A disk that others load may end no request in so short a window: figures are asked of virtual time.
     let array = ["--level", "5", "--members", "4", "--drive", "st3600057ss", "--controller", "perc-h800"];
-    bench.done(&[&["simulate", "-w", "database", "--run", "1s"], &array[..]].concat());
+    bench.done(
+        &[&["simulate", "-w", "database", "--run", "1s", "--db", "raidlab.sqlite"], &array[..]].concat(),
+    );
     let shown = bench.run(&["show", "1..2"]).stdout;
     let is_head = |line: &&str| line.starts_with("run ") || line.starts_with("  ");
     assert!(shown.lines().filter(is_head).all(|line| line.chars().count() <= 80), "{shown}");
