@@ -149,7 +149,7 @@ fn arguments_of(error: &ConfigError) -> &'static [&'static str] {
         ConfigError::CacheTooLarge { .. } | ConfigError::CacheTooSmall { .. } => &["cache_size", "cache"],
         ConfigError::Strip { .. }
         | ConfigError::StagingTooSmall { .. }
-        | ConfigError::Layout(LayoutError::EmptyStrip) => &["strip"],
+        | ConfigError::Layout(LayoutError::EmptyStrip | LayoutError::Row { .. }) => &["strip"],
         ConfigError::MemberSize { .. } => &["member_size"],
         ConfigError::WriteLog { .. } => &["metadata", "resilience"],
         ConfigError::LogTooSmall { .. } | ConfigError::TooManySpares { .. } | ConfigError::ScanDepth => {
