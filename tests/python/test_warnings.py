@@ -349,7 +349,7 @@ BAD = [
     (lambda: raidlab.Controller(block="3000B"), "block='3000B': ", "use 512 or 4096"),
     (lambda: raidlab.Store("nope"), "path='nope'", "no such results file"),
     (lambda: raidlab.Store("."), "path='.'", "no such results file"),
-    (lambda: array(controller="linux-md", strip="3KiB").label(), "strip='3KiB'", "multiple of a row"),
+    (lambda: array(controller="linux-md-sas", strip="3KiB").label(), "strip='3KiB'", "multiple of a row"),
     (lambda: array(controllers=3).label(), "controllers=3", "one controller or two"),
     (lambda: array(fail="A").label(), "fail", "write controllers=2"),
     (lambda: array(controllers=2, volumes=2).label(), "controllers=2: ", "Array.from_toml"),
