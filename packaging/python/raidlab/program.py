@@ -70,8 +70,8 @@ def reproduce(paper: str = "list", **options: Any) -> Answer:
 
     Options are those of ``raidlab reproduce``.
     """
-    _check_names("reproduce", options, _options_of(program(), "reproduce"))
     if paper == "list" and options:
+        _check_names("reproduce", options, _options_of(program(), "reproduce"))
         raise refused("paper", paper, f"it is the list of all, which takes no {', '.join(options)}: name one of raidlab.reproduce()")
     return _asked("reproduce", [_paper(paper)], options, has_page=paper != "list")
 

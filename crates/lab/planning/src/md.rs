@@ -152,7 +152,6 @@ pub(super) fn answer(
     let controller = bench.models(best.geometry).controller;
     let Some(set) = &controller.md else { return Ok(None) };
     let chunk = best.settings.strip.unwrap_or(controller.strip_size);
-    let mut lines = creation(&best.geometry, chunk, first);
     let mut variants = vec![Variant::new("", bench.order.catalog, |_| {})];
     if has_stripes(best) && delivered.controller(&controller.id)?.md.as_ref() != Some(set) {
         let as_delivered = |set: fn(&mut MdModel)| Variant::new("", delivered, set);
@@ -184,6 +183,12 @@ pub(super) fn answer(
         let gain = gain(&best.performance, &plain.performance);
         defaults = Some(MdDefaults { performance: plain.performance, gain, keeps_needs, members });
     }
+    let others = variants[safer..].iter().zip(&results[safer..]);
+    let is_cheap = |one: &Judged| one.score >= BITMAP_CHEAP * score && one.keeps(&bench.order.needs);
+    let is_taken =
+        |(variant, one): &(&Variant, &Judged)| variant.name.starts_with("--bitmap") && is_cheap(one);
+    let bitmap = others.clone().find(is_taken).map_or(NO_BITMAP, |(variant, _)| &variant.name);
+    let mut lines = creation(&best.geometry, chunk, bitmap, first);
     let with_stripes = stripe_arrays(&best.geometry, first);
     let on_each = |name: &str, value: u64| {
         with_stripes.iter().map(|array| setting_line(array, name, value)).collect::<Vec<_>>()
@@ -195,15 +200,6 @@ pub(super) fn answer(
         lines.extend(on_each("sync_speed_min", kib));
         if kib > set.sync_speed_max {
             lines.extend(on_each("sync_speed_max", kib));
-        }
-    }
-    let others = variants[safer..].iter().zip(&results[safer..]);
-    let is_cheap = |one: &Judged| one.score >= BITMAP_CHEAP * score && one.keeps(&bench.order.needs);
-    let is_taken =
-        |(variant, one): &(&Variant, &Judged)| variant.name.starts_with("--bitmap") && is_cheap(one);
-    if let Some((bitmap, _)) = others.clone().find(is_taken) {
-        for line in &mut lines {
-            *line = line.replace(NO_BITMAP, &bitmap.name);
         }
     }
     // None of them makes an array faster: what looks so is chance, or a load that was lowered in another step.
@@ -268,14 +264,14 @@ fn takes(score: f64, cached: f64, threaded: f64) -> (bool, bool) {
     }
 }
 
-/// How mdadm makes it, without a bitmap, as it is simulated; spans are arrays of their own below one of level 0.
-fn creation(geometry: &Geometry, chunk: ByteCount, first: u16) -> Vec<String> {
+/// How mdadm makes it, with this option for its bitmap; spans are arrays of their own below one of level 0.
+fn creation(geometry: &Geometry, chunk: ByteCount, bitmap: &str, first: u16) -> Vec<String> {
     let text = geometry.level.to_string();
     let (name, variant) = text.split_once(':').unwrap_or((&text, ""));
     let chunk = if name == "1" { String::new() } else { format!(" --chunk={}K", chunk.0 >> 10) };
     let create = |array: &str, level: &str, members: u16, of: &str| {
         // Else mdadm adds a bitmap where members are of 100 GB and more.
-        let bitmap = if level == "0" { String::new() } else { format!(" {NO_BITMAP}") };
+        let bitmap = if level == "0" { String::new() } else { format!(" {bitmap}") };
         format!("mdadm --create /dev/{array} --level={level} --raid-devices={members}{chunk}{bitmap} {of}")
     };
     let (whole, members) = (format!("md{first}"), geometry.members);
@@ -391,7 +387,7 @@ mod tests {
         let made = |level: &str, members| {
             let level = level.parse().expect("a level");
             let geometry = Geometry { drive: 0, controller: 0, enclosure: None, level, members, spares: 0 };
-            creation(&geometry, ByteCount::from_kib(512), 0).join("; ")
+            creation(&geometry, ByteCount::from_kib(512), NO_BITMAP, 0).join("; ")
         };
         assert_eq!(
             made("6", 8),
@@ -427,7 +423,7 @@ mod tests {
         let level = "50:2-spans".parse().expect("a level");
         let geometry = Geometry { drive: 0, controller: 0, enclosure: None, level, members: 8, spares: 0 };
         assert_eq!(names(&geometry), 3);
-        let lines = creation(&geometry, ByteCount::from_kib(512), 3);
+        let lines = creation(&geometry, ByteCount::from_kib(512), NO_BITMAP, 3);
         assert_eq!(
             lines[2],
             "mdadm --create /dev/md3 --level=0 --raid-devices=2 --chunk=512K /dev/md4 /dev/md5"
