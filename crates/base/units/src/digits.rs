@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Figures as people read them, and what divides them.
 
 /// Prints `value` with three significant digits and without an exponent; whole from 100 on.
 #[expect(clippy::missing_panics_doc, reason = "a printed number can be read")]
@@ -24,6 +24,15 @@ pub fn counted(count: impl Into<u64>, noun: &str) -> String {
         }
         _ => format!("{count} {noun}s"),
     }
+}
+
+/// The greatest number that divides both; the other, where one is 0.
+pub const fn greatest_divisor(one: u64, other: u64) -> u64 {
+    let (mut one, mut other) = (one, other);
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
 }
 
 #[cfg(test)]

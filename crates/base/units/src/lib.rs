@@ -28,7 +28,7 @@ mod time;
 
 pub use address::{BlockCount, Lba, MemberIndex, MemberLba, StripeCount, StripeIndex};
 pub use bytes::{Beside, BlockSize, BlockSizeError, ByteCount};
-pub use digits::{counted, three_digits};
+pub use digits::{counted, greatest_divisor, three_digits};
 pub use parse::ParseUnitError;
 pub use rate::{BytesPerSec, Iops};
 pub use time::{NanoSpan, Nanos};

@@ -17,7 +17,7 @@ use crate::places::{FileOrder, PlacedFiles, Places};
 use crate::rng::{Rng, derived_seed};
 use crate::sampler::Sampler;
 use crate::spec::AccessLine;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, greatest_divisor};
 
 /// The stream of random numbers that orders of places come from.
 const SAMPLER_STREAM: u64 = 900;
@@ -228,15 +228,8 @@ impl Turns {
 
 /// Length of each of `files` in `bytes`: so many whole alignments that places are aligned in all of them as in the first.
 fn file_bytes(bytes: u64, files: PlacedFiles, lines: &[AccessLine], block_bytes: u32) -> u64 {
-    let divisor = |one: u64, other: u64| {
-        let (mut one, mut other) = (one, other);
-        while other > 0 {
-            (one, other) = (other, one % other);
-        }
-        one
-    };
     let aligns = lines.iter().map(|line| u64::from(line.alignment_bytes(block_bytes)).max(1));
-    let unit = aligns.fold(1u64, |unit, align| (unit / divisor(unit, align)).saturating_mul(align));
+    let unit = aligns.fold(1u64, |unit, align| (unit / greatest_divisor(unit, align)).saturating_mul(align));
     bytes / u64::from(files.count.max(1)) / unit * unit
 }
 

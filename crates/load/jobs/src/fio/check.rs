@@ -31,7 +31,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 mod compare;
-pub(super) use compare::greatest_divisor;
 
 /// Length of a file that a job does not give.
 const FILE: ByteCount = ByteCount::from_mib(16);

@@ -17,14 +17,13 @@
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 //! | several files | equal files side by side in the places of the job (`files.rs`) |
 
-use super::check::greatest_divisor;
 use super::files::{FileNames, JobFiles, lay_side_by_side};
 use super::sizes::{Sizes, by_direction, directed, lines, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::zones::zoned;
 use super::{Section, Setting};
 use crate::Reason;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, greatest_divisor};
 use raidlab_workload::{
     AccessLine, ArrivalProcess, Arrivals, ClosedLoop, DataSpec, Distribution, FlushRule, MixPart, Pacing,
     Places, RequestRate,

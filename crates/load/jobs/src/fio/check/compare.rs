@@ -1,7 +1,7 @@
 //! Two sequences of requests: what differs between them.
 
 use super::{Asked, Bounds, Sequence};
-use raidlab_units::counted;
+use raidlab_units::{counted, greatest_divisor};
 use raidlab_workload::FileOrder;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -319,13 +319,4 @@ fn ranks(requests: &[Asked]) -> Vec<u64> {
 fn largest_gap(fio: &[u64], ours: &[u64]) -> f64 {
     let below = |sorted: &[u64], at: u64| sorted.partition_point(|it| *it <= at) as f64 / sorted.len() as f64;
     fio.iter().chain(ours).map(|at| (below(fio, *at) - below(ours, *at)).abs()).fold(0.0, f64::max)
-}
-
-/// The greatest number that divides both.
-pub(in super::super) fn greatest_divisor(one: u64, other: u64) -> u64 {
-    let (mut one, mut other) = (one, other);
-    while other > 0 {
-        (one, other) = (other, one % other);
-    }
-    one
 }
