@@ -45,9 +45,10 @@ fi
 if [[ "$what" == imports ]]; then
     # Each file for each reader: the first byte chooses it.
     lengths=(-max_len=8192)
-    for file in ../crates/load/history/tests/data/*; do
-        for reader in 0 1 2 3 4; do
-            printf "\\x0$reader" | cat - "$file" >"$corpus/stored-$reader-$(basename "$file")"
+    for file in ../crates/load/history/tests/data/* ../crates/lab/report/tests/data/*; do
+        # Each reader, and that of results for each family of tools.
+        for reader in 00 01 02 03 04 05 0b 11 17; do
+            printf "\\x$reader" | cat - "$file" >"$corpus/stored-$reader-$(basename "$file")"
         done
     done
 fi

@@ -1,7 +1,7 @@
-//! Coverage-guided fuzzing of what reads other programs' files: job files, traces and histories.
+//! Coverage-guided fuzzing of what reads other programs' files: job files, traces, histories and results.
 //!
 //! `readers.rs` has what is done with the bytes; a test of the command line compiles it, too (`fuzzed.rs`). `fuzz/run.sh` begins with the
-//! files of the tests. Left out: results, whose crate draws pictures and is long to build; its tests damage them at random.
+//! files of the tests.
 
 #![no_main]
 

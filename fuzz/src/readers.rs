@@ -6,18 +6,21 @@
 use raidlab_history::{DeviceHistory, History, Told};
 use raidlab_jobs::{Surroundings, import_fio, import_icf};
 use raidlab_observe::Character;
+use raidlab_report::import::{ForeignError, ForeignResults, fio, iometer, latency_tables, others};
 use raidlab_trace::{BinaryTrace, EventPairs, ParseOptions, TraceFormat, TraceParser};
+use raidlab_workload::RunResult;
 
 /// Has the reader that `input` chooses read it.
 pub(crate) fn read(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let text = String::from_utf8_lossy(bytes);
-    match choice % 5 {
+    match choice % 6 {
         0 => drop(import_fio("job.fio", &text, Surroundings::NONE)),
         1 => drop(import_icf("a.icf", &text)),
         2 => history(&text),
-        3 => trace(choice / 5, &text),
-        _ => binary(bytes),
+        3 => trace(choice / 6, &text),
+        4 => binary(bytes),
+        _ => results(choice / 6, &text),
     }
 }
 
@@ -58,5 +61,18 @@ fn binary(bytes: &[u8]) {
         if let Ok(used) = form.lines(bytes, &mut lines) {
             assert!(used <= bytes.len());
         }
+    }
+}
+
+/// A reader of results.
+type Results = fn(&str) -> Result<ForeignResults, ForeignError>;
+
+/// What was read comes back from the store as it was.
+fn results(choice: u8, text: &str) {
+    const READERS: [Results; 4] = [fio, iometer, latency_tables, others];
+    let Ok(found) = READERS[usize::from(choice) % READERS.len()](text) else { return };
+    for run in found.runs.into_iter().map(|it| it.run) {
+        let kept = serde_json::to_string(&run).expect("finite figures");
+        assert_eq!(serde_json::from_str::<RunResult>(&kept).expect("as it was written"), run);
     }
 }

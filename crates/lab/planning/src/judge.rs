@@ -35,6 +35,9 @@ const REQUESTS_LEAST: f64 = 1_000.0;
 /// A step of lowering the load goes by no more than this where it is for a percentile.
 const TAIL_STEP: f64 = 3.0;
 
+/// Numbers of requests in flight are near each other where one is so many times the other.
+const NEAR: f64 = 1.1;
+
 /// How many times what it needs an application is held to, so that chance does not make it less.
 const HELD_TO: f64 = 1.05;
 
@@ -56,6 +59,15 @@ impl Window {
             Self::Short => (0.25, 100.0, 150_000.0),
             Self::Fault => (1.0, 150.0, 300_000.0),
             Self::Long => (1.0, 200.0, 500_000.0),
+        }
+    }
+
+    /// How many times the requests in flight that keep a bound those are that don't, where that is near enough: any number is, to tell
+    /// candidates apart, but the figures that are told are of about as many as keep it.
+    const fn near(self) -> f64 {
+        match self {
+            Self::Short | Self::Fault => f64::INFINITY,
+            Self::Long => 1.25,
         }
     }
 }
@@ -174,30 +186,42 @@ fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (Nan
     (NanoSpan::from_secs_f64(ramp), NanoSpan::from_secs_f64(length))
 }
 
-/// How many times its bound a latency is, as far as one step of lowering the load goes by it. The mean falls with the requests in
-/// flight, as Little's law has it. What the slowest take falls with them in some places and hardly in others, so a step is at most to
-/// a third.
-fn excess(bound: &Bound, found: &Performance) -> f64 {
-    let over = bound.figure_in(found) / bound.value();
-    if bound.is_on_mean() { over } else { over.min(TAIL_STEP) }
+/// An application's requests in flight, and how many times its bound the worst of its latencies was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Tried {
+    iodepth: u32,
+    over: f64,
 }
 
-/// Fewer requests in flight, where application by application a latency is so many times its bound: fewer of those that miss one, and
-/// of the others where those have one left. None where that helps nobody.
-fn lowered(iodepths: &[u32], over: &[f64]) -> Option<Vec<u32>> {
+/// With which power of the requests in flight a latency goes, by two runs; what one run says is that it goes with them, as Little's law
+/// has it for the mean.
+fn power(more: Tried, less: Tried) -> f64 {
+    let power = (more.over / less.over).ln() / (f64::from(more.iodepth) / f64::from(less.iodepth)).ln();
+    if power.is_finite() { power.clamp(1.0 / 3.0, 3.0) } else { 1.0 }
+}
+
+/// Fewer requests in flight: fewer of the applications that miss a bound, and of the others where those have one left. None where that
+/// helps nobody. How far a step goes is told by the one `before`; to a third at most (`step_max`) where percentiles are bound, which
+/// fall with the requests in flight in some places and hardly in others.
+fn lowered(now: &[Tried], before: Option<&[Tried]>, step_max: &[f64]) -> Option<Vec<u32>> {
     let less =
-        |iodepth: u32, over: f64| ((f64::from(iodepth) / over * 0.97) as u32).clamp(1, iodepth.max(2) - 1);
-    let stuck = iodepths.iter().zip(over).filter(|(iodepth, over)| **over > 1.0 && **iodepth == 1);
-    let by_others = stuck.map(|(_, over)| over.min(TAIL_STEP)).fold(1.0, f64::max);
-    let next: Vec<u32> = iodepths
-        .iter()
-        .zip(over)
-        .map(|(iodepth, over)| {
-            let over = if *over > 1.0 { *over } else { by_others };
-            if over > 1.0 { less(*iodepth, over) } else { *iodepth }
-        })
-        .collect();
-    (next != iodepths).then_some(next)
+        |iodepth: u32, step: f64| ((f64::from(iodepth) / step * 0.97) as u32).clamp(1, iodepth.max(2) - 1);
+    let stuck = now.iter().filter(|it| it.over > 1.0 && it.iodepth == 1);
+    let by_others = stuck.map(|it| it.over.min(TAIL_STEP)).fold(1.0, f64::max);
+    let step = |app: usize| {
+        let it = now[app];
+        if it.over <= 1.0 {
+            return by_others;
+        }
+        let power = before.map_or(1.0, |before| power(before[app], it));
+        it.over.powf(1.0 / power).min(step_max[app])
+    };
+    let next = |(app, it): (usize, &Tried)| {
+        let step = step(app);
+        if step > 1.0 { less(it.iodepth, step) } else { it.iodepth }
+    };
+    let next: Vec<u32> = now.iter().enumerate().map(next).collect();
+    next.iter().zip(now).any(|(next, now)| *next != now.iodepth).then_some(next)
 }
 
 /// Whether an application gets less than the rates that it needs.
@@ -209,18 +233,28 @@ fn misses_rate(order: &PlanOrder<'_>, apps: core::ops::Range<usize>, found: &[Pe
     })
 }
 
-/// A number of requests in flight between what was too much and what was enough, application by application; none where they are near
-/// each other.
-fn between(over: &[u32], within: &[u32]) -> Option<Vec<u32>> {
-    const NEAR: f64 = 1.1;
-    let is_far = |(over, within): (&u32, &u32)| f64::from(*over) > NEAR * f64::from(*within);
-    let middle = |(over, within): (&u32, &u32)| (f64::from(*over) * f64::from(*within)).sqrt().round() as u32;
-    let next: Vec<u32> = over.iter().zip(within).map(middle).collect();
-    let is_new = next != over && next != within;
-    (is_new && over.iter().zip(within).any(is_far)).then_some(next)
+/// A number of requests in flight between what was too much and what was enough, application by application: where the latency should
+/// meet its bound. None where they are near each other.
+fn between(too_much: &[Tried], enough: &[Tried], near: f64) -> Option<Vec<u32>> {
+    let is_far =
+        |(over, within): (&Tried, &Tried)| f64::from(over.iodepth) > near * f64::from(within.iodepth);
+    let middle = |(over, within): (&Tried, &Tried)| {
+        let (most, least) = (f64::from(over.iodepth), f64::from(within.iodepth));
+        // What another one's bound lowered meets its own anywhere.
+        let share = if over.over > 1.0 && most > least {
+            (0.98 / within.over).ln() / power(*over, *within) / (most / least).ln()
+        } else {
+            0.5
+        };
+        (least * (most / least).powf(share.clamp(0.2, 0.8))).round() as u32
+    };
+    let next: Vec<u32> = too_much.iter().zip(enough).map(middle).collect();
+    let is_new = |of: &[Tried]| next.iter().zip(of).any(|(next, of)| *next != of.iodepth);
+    let is_far = too_much.iter().zip(enough).any(is_far);
+    (is_far && is_new(too_much) && is_new(enough)).then_some(next)
 }
 
-/// Runs every application on an array. Where a latency is above its bound the load is lowered.
+/// Runs every application on an array, as hard as it was run before, if it was. Where a latency is above its bound the load is lowered.
 pub(super) fn judge(
     bench: &Bench<'_>,
     kept: &Judged,
@@ -265,16 +299,18 @@ fn run_within_needs(
     (array, run, window): (&ModelledArray, usize, Window),
 ) -> Result<OfRun, PlanError> {
     let apps = bench.order.apps_of(run);
-    let free: Vec<Option<f64>> = apps.clone().map(|_| None).collect();
-    let found = run_within_bounds(bench, kept, (array, run, window), &free)?;
+    let begin = paces(bench, kept, run);
+    let found = run_within_bounds(bench, kept, (array, run, window), &begin)?;
     let missed = shortfall(bench.order, apps.clone(), &found.1);
-    if missed <= 1.0 {
+    // What was held to its needs in a shorter run did less without.
+    if missed <= 1.0 || begin.iter().any(|pace| pace.held_iops.is_some()) {
         return Ok(found);
     }
     let mut judged = kept.clone();
     judged.performance[apps.clone()].copy_from_slice(&found.1);
     let Some(held) = held(bench, &judged, run) else { return Ok(found) };
-    let held: Vec<Option<f64>> = held.iter().map(|pace| pace.held_iops).collect();
+    let held: Vec<Pace> =
+        held.iter().zip(&begin).map(|(held, begin)| Pace { iodepth: begin.iodepth, ..*held }).collect();
     let other = run_within_bounds(bench, kept, (array, run, window), &held)?;
     Ok(if shortfall(bench.order, apps, &other.1) < missed { other } else { found })
 }
@@ -297,19 +333,19 @@ fn run_within_bounds(
     bench: &Bench<'_>,
     kept: &Judged,
     (array, run, window): (&ModelledArray, usize, Window),
-    held: &[Option<f64>],
+    begin: &[Pace],
 ) -> Result<OfRun, PlanError> {
     const RUNS_MORE_MAX: u32 = 6;
     let (order, apps) = (bench.order, bench.order.apps_of(run));
-    let mut depths: Vec<u32> = order.applications[apps.clone()].iter().map(|app| app.iodepth).collect();
+    let mut depths: Vec<u32> = begin.iter().map(|pace| pace.iodepth).collect();
+    let step_max: Vec<f64> = apps.clone().map(|app| step_max(order, app)).collect();
     let mut more = 0;
     let mut expected = kept.clone();
-    let mut too_much: Option<Vec<u32>> = None;
-    let mut enough: Option<(OfRun, Vec<u32>)> = None;
+    let mut too_much: Option<Vec<Tried>> = None;
+    let mut enough: Option<(OfRun, Vec<Tried>)> = None;
     loop {
-        let pace =
-            |(iodepth, held_iops): (&u32, &Option<f64>)| Pace { iodepth: *iodepth, held_iops: *held_iops };
-        let paces: Vec<Pace> = depths.iter().zip(held).map(pace).collect();
+        let pace = |(iodepth, begin): (&u32, &Pace)| Pace { iodepth: *iodepth, ..*begin };
+        let paces: Vec<Pace> = depths.iter().zip(begin).map(pace).collect();
         let load = load(bench, &expected, run, window, &paces);
         let result = run_simulated(&bench.models(kept.geometry), array, &load);
         let result = result.map_err(|source| PlanError::Simulation {
@@ -323,19 +359,20 @@ fn run_within_bounds(
         if load.workload.spec.trace.is_none() && ramp.0 > 2 * load.ramp.0 {
             continue;
         }
-        let over = apps.clone().zip(&found).map(|(app, found)| {
-            order.needs.latency_of(app).map(|bound| excess(bound, found)).fold(0.0, f64::max)
+        let tried = apps.clone().zip(&found).zip(&depths).map(|((app, found), iodepth)| {
+            let over = order.needs.latency_of(app).map(|bound| bound.figure_in(found) / bound.value());
+            Tried { iodepth: *iodepth, over: over.fold(0.0, f64::max) }
         });
-        let over = over.collect::<Vec<f64>>();
-        let keeps = over.iter().all(|over| *over <= 1.0);
+        let tried = tried.collect::<Vec<Tried>>();
+        let keeps = tried.iter().all(|it| it.over <= 1.0);
+        let misses = misses_rate(order, apps.clone(), &found);
+        let near = if misses { NEAR } else { window.near() };
         let next = match (&enough, &too_much) {
             (None, None) if keeps => return Ok((result, found)),
-            (None, _) if !keeps => lowered(&depths, &over),
+            (None, before) if !keeps => lowered(&tried, before.as_deref(), &step_max),
             // What keeps its rates, too, is an answer.
-            (_, Some(too_much)) if keeps => {
-                between(too_much, &depths).filter(|_| misses_rate(order, apps.clone(), &found))
-            }
-            (Some((_, within)), _) => between(&depths, within),
+            (_, Some(too_much)) if keeps => between(too_much, &tried, near),
+            (Some((_, within)), _) => between(&tried, within, window.near()),
             (None, _) => None,
         };
         let next = next.filter(|_| more < RUNS_MORE_MAX);
@@ -346,12 +383,18 @@ fn run_within_bounds(
             });
         };
         if keeps {
-            enough = Some(((result, found), depths));
+            enough = Some(((result, found), tried));
         } else {
-            too_much = Some(depths);
+            too_much = Some(tried);
         }
         (more, depths) = (more + 1, next);
     }
+}
+
+/// How far one step lowers the load of an application at most.
+fn step_max(order: &PlanOrder<'_>, app: usize) -> f64 {
+    let is_on_mean = order.needs.latency_of(app).all(Bound::is_on_mean);
+    if is_on_mean { f64::INFINITY } else { TAIL_STEP }
 }
 
 /// What is left of an array with a member missing and while it is rebuilt; nothing where it survives none.
@@ -393,17 +436,46 @@ pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Pe
 
 #[cfg(test)]
 mod tests {
-    use super::{between, lowered};
+    use super::{NEAR, TAIL_STEP, Tried, between, lowered};
+
+    fn tried(all: &[(u32, f64)]) -> Vec<Tried> {
+        all.iter().map(|(iodepth, over)| Tried { iodepth: *iodepth, over: *over }).collect()
+    }
+
+    /// A database's bound was 10 % away six times, and each step took a run.
+    #[test]
+    fn a_step_goes_as_far_as_the_one_before_says() {
+        let lowered = |now, before: Option<(u32, f64)>| {
+            let before = before.map(|it| tried(&[it]));
+            lowered(&tried(&[now]), before.as_deref(), &[TAIL_STEP]).map(|next| next[0])
+        };
+        assert_eq!(lowered((64, 8.0), None), Some(20), "to a third at first");
+        assert_eq!(lowered((64, 1.1), None), Some(56));
+        assert_eq!(lowered((32, 1.2), Some((64, 1.7))), Some(21), "which goes with the root");
+        assert_eq!(lowered((32, 1.2), Some((64, 4.8))), Some(28), "which goes with the square");
+        assert_eq!(lowered((32, 1.2), Some((64, 1.2))), Some(17), "which does not go with it at all");
+        assert_eq!(lowered((1, 1.2), Some((2, 1.3))), None, "there is nothing less");
+    }
 
     /// 64 requests in flight became 21 where 40 kept the bound and the rate, and another array was bought.
     #[test]
     fn what_lies_between_two_steps_is_tried() {
-        assert_eq!(lowered(&[64], &[3.0]), Some(vec![20]));
-        assert_eq!(between(&[64], &[20]), Some(vec![36]));
-        assert_eq!(between(&[1 << 20], &[1 << 18]), Some(vec![1 << 19]), "no product is too large");
-        assert_eq!(between(&[64], &[36]), Some(vec![48]));
-        assert_eq!(between(&[40], &[37]), None, "near enough");
-        assert_eq!(between(&[2], &[1]), None, "nothing lies between");
-        assert_eq!(between(&[64, 8], &[16, 8]), Some(vec![32, 8]), "each of its own");
+        let between =
+            |over: &[(u32, f64)], within: &[(u32, f64)]| between(&tried(over), &tried(within), NEAR);
+        assert_eq!(between(&[(64, 1.5)], &[(20, 0.5)]), Some(vec![39]), "where it should be met");
+        assert_eq!(between(&[(64, 1.01)], &[(20, 0.1)]), Some(vec![51]), "but not at the end");
+        assert_eq!(between(&[(1 << 20, 2.0)], &[(1 << 18, 0.5)]), Some(vec![513_789]));
+        assert_eq!(between(&[(40, 1.1)], &[(37, 0.9)]), None, "near enough");
+        assert_eq!(between(&[(2, 1.1)], &[(1, 0.9)]), None, "nothing lies between");
+        assert_eq!(
+            between(&[(64, 1.5), (8, 0.1)], &[(16, 0.5), (8, 0.1)]),
+            Some(vec![37, 8]),
+            "each of its own"
+        );
+        assert_eq!(
+            between(&[(64, 1.5), (8, 0.9)], &[(16, 0.5), (2, 0.1)]),
+            Some(vec![37, 4]),
+            "lowered for another"
+        );
     }
 }

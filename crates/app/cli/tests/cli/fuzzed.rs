@@ -14,8 +14,8 @@ fn what_is_fuzzed_compiles_and_reads_the_files_of_the_tests() {
     for entry in std::fs::read_dir(folder).expect("the files of the tests") {
         files.push(std::fs::read(entry.expect("a file").path()).expect("it can be read"));
     }
-    // Each reader once, and that of traces in each of its formats.
-    let choices: Vec<u8> = (0..5).chain((8..100).step_by(5)).collect();
+    // Each reader once, that of traces in each of its formats, and that of results for each family of tools.
+    let choices: Vec<u8> = (0..6).chain((9..120).step_by(6)).chain([11, 17, 23]).collect();
     for file in &files {
         let file = &file[..file.len().min(FILE_BYTES_MAX)];
         for choice in &choices {
