@@ -84,6 +84,8 @@ struct Setting {
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// The part of an unknown key that is shown and compared.
 const KEY_CHARS_MAX: usize = 60;
+/// Unknown keys for which the nearest known one is looked for: a file of other things has a million of them.
+const SUGGESTED_MAX: usize = 20;
 
 /// A section that is a job, with the global settings before it.
 #[derive(Clone, Debug)]
@@ -287,8 +289,12 @@ impl<'a> Reader<'a> {
     fn set(&mut self, number: usize, key: &str, value: &str) {
         let Some((usual, kind)) = keys::find(key) else {
             let key: &str = &key.chars().take(KEY_CHARS_MAX).collect::<String>();
-            let likely = nearest(key, keys::names()).unwrap_or_default();
-            let problem = format!("unknown key '{key}': the nearest known is '{likely}'");
+            let mut problem = format!("unknown key '{key}'");
+            if self.reasons.len() < SUGGESTED_MAX
+                && let Some(likely) = nearest(key, keys::names())
+            {
+                problem += &format!(": the nearest known is '{likely}'");
+            }
             return self.reasons.push(Reason::at(number, problem));
         };
         match kind {

@@ -307,9 +307,10 @@ pub fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> O
     nearest(word, candidates).filter(|name| likeness(word, name) >= LIKE_ENOUGH)
 }
 
-/// How alike two words are spelt, from 0 to 1 (Jaro-Winkler: letters in common, their order, the same beginning).
-pub(crate) fn likeness(word: &str, other: &str) -> f64 {
-    strsim::jaro_winkler(word, other)
+/// How alike two words are spelt, from 0 to 1 (Jaro-Winkler: letters in common, their order, the same beginning). What is more than
+/// twice as long as a name is none of its misspellings, and the time to compare goes with the square of it.
+pub(crate) fn likeness(word: &str, name: &str) -> f64 {
+    if word.len() > 2 * name.len() { 0.0 } else { strsim::jaro_winkler(word, name) }
 }
 
 /// Turns what `serde` and `toml` said into an error of ours.
@@ -487,6 +488,14 @@ mod tests {
             let said = parse::<Example>("f.toml", text, 1).unwrap_err().to_string();
             assert_eq!(said, expected, "{text:?}");
         }
+    }
+
+    /// A word of a megabyte in a job file took hours, as each of its letters was compared with each other one.
+    #[test]
+    fn no_time_goes_into_what_is_far_too_long() {
+        let word = "runtime".repeat(1_000_000);
+        assert_eq!(meant(&word, ["runtime", "ramp_time"]), None);
+        assert_eq!(meant("runtimeruntim", ["runtime"]), Some("runtime"), "twice as long at most");
     }
 
     #[test]

@@ -167,7 +167,9 @@ impl<'a> Fields<'a> {
                 continue;
             }
             let distance = |key: &&str| strsim::damerau_levenshtein(key, &param.key);
-            let hint = known().min_by_key(distance).filter(|key| distance(key) <= 4);
+            // So long a word is none of them, and takes a table of its letters times theirs.
+            let like = known().filter(|key| param.key.len() <= key.len() + 4);
+            let hint = like.min_by_key(distance).filter(|key| distance(key) <= 4);
             let hint = hint.map_or(String::new(), |key| format!("; '{key}' is known"));
             warnings.push(format!(
                 "{}, line {}: '{}' in a {} block is unknown and has no effect{hint}",

@@ -31,6 +31,15 @@ fn a_random_mix_is_one_line_that_can_be_swept() {
     assert_eq!(run.targets, ["/dev/sdx"]);
 }
 
+/// A file of other things, of a million lines, was compared with all keys for minutes.
+#[test]
+fn keys_are_suggested_for_the_first_mistakes_only() {
+    let text = format!("[a]\n{}", "bsz=4k\n".repeat(30));
+    let complaint = complaint(&text);
+    assert_eq!(complaint.lines().count(), 30);
+    assert_eq!(complaint.matches("the nearest known is 'bs'").count(), SUGGESTED_MAX);
+}
+
 /// Eight were run at one in silence, and none was taken for one.
 #[test]
 fn many_in_flight_of_an_engine_that_has_one_are_told() {
