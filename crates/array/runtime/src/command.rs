@@ -184,28 +184,28 @@ pub(crate) fn may_leave(controller: &Controller, device: MemberIndex) -> Result<
     if controller.needs_device(device) {
         return Err(format!("device {number} can't be taken out: data would be lost with it"));
     }
-    let out_of_sync = controller.out_of_sync_stripes();
-    if out_of_sync > 0 && matches!(state, DeviceState::InSync { .. }) {
-        return Err(format!(
-            "device {number} can't be taken out yet: the redundancy of {out_of_sync} stripes is still being made, and what they \
-             hold of it would be lost; `raidlab array status` shows how far the resync is",
-        ));
+    if !matches!(state, DeviceState::InSync { .. }) {
+        return Ok(());
     }
-    if !controller.undecided().is_empty() && matches!(state, DeviceState::InSync { .. }) {
-        return Err(format!(
-            "device {number} can't be taken out yet: there are blocks of which the latest check or repair could not tell what is wrong, \
-             and without it they would be whatever the others say; `raidlab array status` lists them, and `raidlab array check --repair \
-             --trust-data` decides them first",
-        ));
-    }
-    if controller.wrong_rows() > 0 && matches!(state, DeviceState::InSync { .. }) {
-        return Err(format!(
-            "device {number} can't be taken out yet: the latest check found {} rows that are wrong on a member, and without this \
-             device they might be all that is left; `raidlab array check --repair` writes them anew first",
-            controller.wrong_rows()
-        ));
-    }
-    Ok(())
+    let (out_of_sync, wrong) = (controller.out_of_sync_stripes(), controller.wrong_rows());
+    let yet = if out_of_sync > 0 {
+        format!(
+            "the redundancy of {out_of_sync} stripes is still being made, and what they hold of it would be lost; `raidlab array status` \
+             shows how far the resync is"
+        )
+    } else if !controller.undecided().is_empty() {
+        "there are blocks of which the latest check or repair could not tell what is wrong, and without it they would be whatever the \
+         others say; `raidlab array status` lists them, and `raidlab array check --repair --trust-data` decides them first"
+            .to_owned()
+    } else if wrong > 0 {
+        format!(
+            "the latest check found {wrong} rows that are wrong on a member, and without this device they might be all that is left; \
+             `raidlab array check --repair` writes them anew first"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(format!("device {number} can't be taken out yet: {yet}"))
 }
 
 /// Whether devices may join, and why not.
