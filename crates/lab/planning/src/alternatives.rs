@@ -285,13 +285,12 @@ fn against(bench: &Bench<'_>, one: &Judged, best: &Judged, ranking: Ranking<'_>)
     if !missed.is_empty() {
         return format!("misses {}", missed.join(", "));
     }
-    let speed = one.score / best.score;
-    let speed = if (0.995..1.005).contains(&speed) {
-        "as fast".to_owned()
-    } else {
-        format!("{speed:.2} times as fast")
+    let speed = match one.times_as_fast(best) {
+        Some(speed) if (0.995..1.005).contains(&speed) => "; as fast".to_owned(),
+        Some(speed) => format!("; {speed:.2} times as fast"),
+        None => String::new(),
     };
-    format!("keeps the needs {}; {speed}", at_cost(bench, one, best))
+    format!("keeps the needs {}{speed}", at_cost(bench, one, best))
 }
 
 /// The needs that an array misses, each with how far.

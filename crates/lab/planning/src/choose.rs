@@ -292,12 +292,7 @@ impl Search<'_, '_, '_> {
     fn take(&mut self, found: &Judged) {
         if let Some(place) = self.judged.iter_mut().find(|it| it.geometry == found.geometry) {
             if self.long.iter().all(|(geometry, _)| *geometry != found.geometry) && place.score > 0.0 {
-                let is_held = |one: &Judged| {
-                    one.performance.iter().map(|it| it.held_iops.is_some()).collect::<Vec<_>>()
-                };
-                // What is held to its needs in one of them says nothing of their lengths.
-                let ratio = if is_held(found) == is_held(place) { found.score / place.score } else { 1.0 };
-                self.long.push((found.geometry, ratio));
+                self.long.push((found.geometry, found.times_as_fast(place).unwrap_or(1.0)));
             }
             *place = found.clone();
         }

@@ -90,11 +90,11 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
         .to_owned();
     }
     let takes = at_cost(bench, judged, best);
-    let ratio = judged.score / best.score;
-    if (ratio - 1.0).abs() < 0.005 {
-        return format!("It does as much as the first, {takes}.");
+    match judged.times_as_fast(best) {
+        Some(ratio) if (ratio - 1.0).abs() < 0.005 => format!("It does as much as the first, {takes}."),
+        Some(ratio) => format!("It does {ratio:.2} times what the first does, {takes}."),
+        None => format!("It keeps the needs, {takes}."),
     }
-    format!("It does {ratio:.2} times what the first does, {takes}.")
 }
 
 /// What it takes beside what the best takes: money where that is known of both, else by usual ratios of prices.

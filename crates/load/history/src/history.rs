@@ -120,6 +120,13 @@ impl History {
                 "{untimed} readings do not tell what time they cover, and count as the others of their device do"
             ));
         }
+        for (told, other) in [("reads", "writes"), ("writes", "reads")] {
+            let devices = readings.by_device.values().filter(|list| only_told(list) == Some(told)).count();
+            if devices > 0 {
+                let devices = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
+                notes.push(format!("of {devices} only {told} are told: no {other} are in the figures"));
+            }
+        }
         if halves > 0 {
             notes.push(match halves {
                 1 => "1 reading lacks reads or writes, and its requests or bytes are left out".to_owned(),
@@ -246,6 +253,17 @@ fn by_host(devices: &[(&str, &str)], readings: &Readings) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
+/// What is told, where it is reads or writes alone.
+fn only_told(list: &[Reading]) -> Option<&'static str> {
+    let tells = |figure: fn(&Reading) -> Option<f64>| list.iter().any(|it| figure(it).is_some());
+    match (tells(|it| it.reads), tells(|it| it.writes)) {
+        _ if tells(|it| it.requests) => None,
+        (true, false) => Some("reads"),
+        (false, true) => Some("writes"),
+        _ => None,
+    }
+}
+
 /// The readings without sums that are not whole, and how many those were: reads or writes are missing in them, and told in others.
 fn without_halves(list: &[Reading]) -> (Vec<Reading>, usize) {
     let tells = |figure: fn(&Reading) -> Option<f64>| list.iter().any(|it| figure(it).is_some());
@@ -302,7 +320,8 @@ mod tests {
         assert!(found.notes[0].starts_with("1 reading lacks reads or writes"), "{:?}", found.notes);
         // Where nobody tells of writes, reads are what is known.
         let of_reads = history(&[half, half]);
-        assert_eq!((of_reads.devices[0].iops.map(|it| it.mean), of_reads.notes.len()), (Some(100.0), 0));
+        assert_eq!(of_reads.devices[0].iops.map(|it| it.mean), Some(100.0));
+        assert_eq!(of_reads.notes, ["of 1 device only reads are told: no writes are in the figures"]);
     }
 
     #[test]

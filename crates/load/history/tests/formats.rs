@@ -808,7 +808,9 @@ fn counters_of_pmrep_are_no_rates() {
     assert!(all(&raw).1.contains("taken for counters (pmrep -r)"), "{}", all(&raw).1);
     let two = text(",\"count\",\"count\",\"Kbyte\",\"Kbyte\"\n", &rows[..2]);
     assert_eq!(mean(&two), (1, Some(150.0), Some(8192.0)));
-    // Rates that grow have nothing in their first row, or units of their own.
+    // Rates that grow have nothing in their first row, units of their own, or parts of a request.
+    let rates = ["101.1,50,808,400", "102.2,50,816,400", "103.3,50,824,400"];
+    assert_eq!(mean(&text("", &rates)), (3, Some(152.2), Some(816.0 * 1024.0 / 102.2)));
     assert_eq!(mean(&text("", &[&[",,,"][..], &rows[..]].concat())).0, 3);
 }
 

@@ -84,8 +84,8 @@ struct Setting {
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// The part of an unknown key that is shown and compared.
 const KEY_CHARS_MAX: usize = 60;
-/// Unknown keys for which the nearest known one is looked for: a file of other things has a million of them.
-const SUGGESTED_MAX: usize = 20;
+/// Lines that are wrong, after which nothing more is read: a file of other things has a million of them.
+const WRONG_MAX: usize = 20;
 
 /// A section that is a job, with the global settings before it.
 #[derive(Clone, Debug)]
@@ -198,6 +198,14 @@ impl<'a> Reader<'a> {
     fn read(&mut self, file: Option<&str>, text: &str) {
         for (number, line) in (1..).zip(text.lines()) {
             self.places.push((file.map(str::to_owned), number));
+            if self.reasons.len() == WRONG_MAX {
+                let problem =
+                    "so many lines are wrong that nothing is read from here on: is this a job file of fio?";
+                self.reasons.push(Reason::at(self.places.len(), problem));
+            }
+            if self.reasons.len() > WRONG_MAX {
+                return;
+            }
             self.read_line(self.places.len(), line);
         }
     }
@@ -289,12 +297,8 @@ impl<'a> Reader<'a> {
     fn set(&mut self, number: usize, key: &str, value: &str) {
         let Some((usual, kind)) = keys::find(key) else {
             let key: &str = &key.chars().take(KEY_CHARS_MAX).collect::<String>();
-            let mut problem = format!("unknown key '{key}'");
-            if self.reasons.len() < SUGGESTED_MAX
-                && let Some(likely) = nearest(key, keys::names())
-            {
-                problem += &format!(": the nearest known is '{likely}'");
-            }
+            let likely = nearest(key, keys::names()).unwrap_or_default();
+            let problem = format!("unknown key '{key}': the nearest known is '{likely}'");
             return self.reasons.push(Reason::at(number, problem));
         };
         match kind {

@@ -9,8 +9,8 @@
 //! Equal workers are one workload; different ones are parts of one, in separate loops, and where their targets differ each part names
 //! its own. Cycling becomes a sweep over requests in flight, where that is equivalent.
 //!
-//! Iometer keeps the outstanding I/Os in flight per worker and target, so `n` workers with `t` targets each have `n *
-//! t` times as many. A file names targets of another machine; they become notes, and their number counts.
+//! Iometer keeps the outstanding I/Os in flight per worker and target, and so does a loop here on each of its targets: `n` workers that
+//! share targets have `n` times as many at each. A file names targets of another machine; they become notes, and their number counts.
 //!
 //! Left out: network workers, and connection rates, which concern network targets. Source: Iometer's
 //! `ICF_ifstream.cpp`, `AccessSpecList.cpp`, `PageSetup.cpp`, `ManagerList.cpp` and `Worker.cpp`.
@@ -106,13 +106,22 @@ fn step(
     let is_sequential = lines.iter().any(|line| line.random_pct < 100);
     // Each target has the places of its own worker, whatever they are.
     let is_apart = (1..workers.len()).all(|at| workers[..at].iter().all(|it| it.is_apart(workers[at])));
-    if busy.iter().all(alike) && (busy.len() == 1 || !is_sequential || is_apart) {
+    let workers_of =
+        |target: &str| workers.iter().filter(|it| it.targets.iter().any(|own| own == target)).count();
+    let counts: Vec<usize> = all_targets(&workers).into_iter().map(workers_of).collect();
+    let is_even = counts.iter().all(|count| *count == counts[0]);
+    if busy.iter().all(alike) && (busy.len() == 1 || is_even && (!is_sequential || is_apart)) {
+        if is_apart && busy.len() > 1 && config.cycle.of == Some(CycleOf::Workers) {
+            let problem =
+                "workers are cycled that have targets of their own: give all the same targets, or no cycling";
+            return Err(Reason::at(first.line, problem));
+        }
         access.lines = lines.to_vec();
         access.places = places(first);
         if busy.len() > 1 {
             let all = busy.len();
             notes.push(if is_apart {
-                format!("{all} workers do the same on targets of their own: name as many targets, which share the requests in flight.")
+                format!("{all} workers do the same on targets of their own: name as many targets; each has the requests in flight of its worker.")
             } else {
                 format!("{all} workers that do the same are one loop with the requests in flight of all.")
             });
@@ -129,16 +138,14 @@ fn step(
             all_targets(&workers)
         };
         for (worker, lines, _) in busy {
-            let numbers = targets_of(worker, &targets);
-            let each = numbers.len() as u32;
-            for target in numbers {
+            for target in targets_of(worker, &targets) {
                 let names: Vec<String> = access.parts.iter().map(|part| part.name.clone()).collect();
                 access.parts.push(MixPart {
                     name: free_name(slug(&worker.name), &names),
                     target,
                     lines: lines.to_vec(),
                     places: places(worker),
-                    iodepth: Some(worker.in_flight(worker.outstanding) / each),
+                    iodepth: Some(worker.outstanding.max(1)),
                     ..MixPart::default()
                 });
             }
@@ -187,10 +194,12 @@ fn places(worker: &Worker) -> Places {
     }
 }
 
-/// How the file runs a step of these workers.
+/// How the file runs a step of these workers. Requests in flight are those at each target.
 fn hints(config: &Config, workers: &[&Worker]) -> RunHints {
+    let targets = all_targets(workers).len().max(1) as u32;
+    let at_each = |total: u32| (total / targets).max(1);
     let total = |each: &dyn Fn(&Worker) -> u32| {
-        workers.iter().map(|worker| each(worker)).fold(0, u32::saturating_add)
+        at_each(workers.iter().map(|worker| each(worker)).fold(0, u32::saturating_add))
     };
     let iodepths = match (config.cycle.of, workers) {
         (_, []) => Vec::new(),
@@ -199,7 +208,7 @@ fn hints(config: &Config, workers: &[&Worker]) -> RunHints {
         }
         (Some(CycleOf::Workers), [first, ..]) => {
             let counts = config.cycle.counts_up_to(workers.len());
-            counts.map(|count| first.in_flight(first.outstanding).saturating_mul(count)).collect()
+            counts.map(|count| at_each(first.in_flight(first.outstanding).saturating_mul(count))).collect()
         }
         _ => vec![total(&|worker: &Worker| worker.in_flight(worker.outstanding))],
     };

@@ -194,6 +194,13 @@ impl Judged {
         self.geometry.members + self.geometry.spares
     }
 
+    /// How many times as fast as `other` it is; none where an application is held to its needs in one of the two alone, whose result then
+    /// says nothing of how fast that is.
+    pub fn times_as_fast(&self, other: &Self) -> Option<f64> {
+        let held = |one: &Self| one.performance.iter().map(|it| it.held_iops.is_some()).collect::<Vec<_>>();
+        (held(self) == held(other)).then(|| self.score / other.score)
+    }
+
     /// How far it is from each of `needs`.
     pub fn margins(&self, needs: &Needs) -> Margins {
         let over = |have: f64, need: f64| have / need - 1.0;

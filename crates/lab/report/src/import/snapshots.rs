@@ -9,6 +9,7 @@
 //! Terse output has no clock. There, what a job moved more it moved in more time, at no rate far from its mean, and its least and greatest
 //! latency include those before.
 
+use super::ForeignError;
 use super::fio::number;
 use serde_json::Value;
 
@@ -52,14 +53,16 @@ pub(super) fn is_snapshot(earlier: &Value, later: &Value) -> bool {
 
 /// The reports that are in `jobs`, which stand one behind the other without a word of where one ends: the shortest order of jobs that comes
 /// again and again, with figures that go on or begin again. One report where there is none.
-pub(super) fn reports(jobs: Vec<Value>) -> Vec<Vec<Value>> {
-    let is_period = |count: &usize| {
+///
+/// # Errors
+/// [`ForeignError::Malformed`] where the last of them lacks jobs.
+pub(super) fn reports(jobs: Vec<Value>) -> Result<Vec<Vec<Value>>, ForeignError> {
+    let names = |jobs: &[Value]| jobs.iter().map(|job| job["jobname"].clone()).collect::<Vec<_>>();
+    let is_period = |jobs: &[Value], count: usize| {
         let mut grew_ms = None;
-        let pairs = jobs.chunks(*count).zip(jobs.chunks(*count).skip(1));
-        jobs.len().is_multiple_of(*count)
+        let pairs = jobs.chunks(count).zip(jobs.chunks(count).skip(1));
+        jobs.len().is_multiple_of(count)
             && pairs.into_iter().all(|(before, after)| {
-                let names =
-                    |jobs: &[Value]| jobs.iter().map(|job| job["jobname"].clone()).collect::<Vec<_>>();
                 let more_ms = grown_ms(before, after);
                 grew_ms = grew_ms.max(more_ms.map(|ms| ms as u64));
                 let begins_again = longest_ms(before) - longest_ms(after) >= LATER_MS;
@@ -67,9 +70,19 @@ pub(super) fn reports(jobs: Vec<Value>) -> Vec<Vec<Value>> {
             })
             && grew_ms.is_some_and(|ms| ms as f64 >= LATER_MS)
     };
-    match (1..=jobs.len() / 2).find(is_period) {
-        Some(count) => jobs.chunks(count).map(<[Value]>::to_vec).collect(),
-        None => vec![jobs],
+    if let Some(count) = (1..=jobs.len() / 2).find(|count| is_period(&jobs, *count)) {
+        return Ok(jobs.chunks(count).map(<[Value]>::to_vec).collect());
+    }
+    let is_cut = |count: &usize| {
+        let (whole, rest) = jobs.split_at(jobs.len() / count * count);
+        is_period(whole, *count) && names(&whole[..rest.len()]) == names(rest)
+    };
+    match (2..=jobs.len() / 2).find(is_cut) {
+        Some(count) => Err(ForeignError::Malformed(format!(
+            "its last report has {} of {count} jobs: it is cut off; leave out what there is of that report",
+            jobs.len() % count
+        ))),
+        None => Ok(vec![jobs]),
     }
 }
 
@@ -266,6 +279,9 @@ mod tests {
             4,
             "a second one, whose figures begin again"
         );
+        let text: String = one_fio[..5].iter().map(|(name, kib, ms)| terse(name, *kib, *ms)).collect();
+        let error = fio(&text).unwrap_err().to_string();
+        assert!(error.contains("its last report has 1 of 2 jobs: it is cut off"), "{error}");
         let clones = [("a", 692, 865), ("a", 690, 862), ("a", 2400, 3001), ("a", 2404, 3000)];
         assert_eq!(runs(&clones), 2, "of two clones each");
         // Clones that differ by chance, and runs of one length.

@@ -71,10 +71,12 @@ pub(super) fn terse(text: &str) -> Result<Vec<Value>, ForeignError> {
             None => found.push((program, vec![job])),
         }
     }
-    let documents = found.into_iter().flat_map(|(program, jobs)| {
-        reports(jobs).into_iter().map(move |jobs| json!({ "fio version": program, "jobs": jobs }))
-    });
-    Ok(documents.collect())
+    let mut documents = Vec::new();
+    for (program, jobs) in found {
+        let of_report = |jobs: Vec<Value>| json!({ "fio version": program, "jobs": jobs });
+        documents.extend(reports(jobs)?.into_iter().map(of_report));
+    }
+    Ok(documents)
 }
 
 /// A direction from its first field on, which is in a line and place of it; there are enough of them. A rate that is none is an error.

@@ -248,14 +248,14 @@ pub(super) fn md_settings(first: &Planned) -> Vec<String> {
     if let Some(defaults) = &md.defaults {
         let rates: Vec<String> = defaults.performance.iter().map(|it| three_digits(it.iops)).collect();
         let needs = match (defaults.keeps_needs, defaults.members) {
-            (true, _) => "which keeps the needs".to_owned(),
+            (true, _) => "which keeps the needs, too".to_owned(),
             (false, Some(members)) => {
-                format!("and {members} drives are needed instead of {}", first.judged.geometry.members)
+                format!("and {members} drives would be needed instead of {}", first.judged.geometry.members)
             }
-            (false, None) => "and no number of these drives that was offered is enough".to_owned(),
+            (false, None) => "too few with any number of these drives".to_owned(),
         };
         lines.push(format!(
-            "At the kernel's defaults it does {} requests/s, these lines make it {:.2} times as much, {needs}.",
+            "At the kernel's defaults it does {} requests/s, {needs}; these lines make it {:.2} times as much.",
             rates.join(" and "),
             defaults.gain
         ));

@@ -133,7 +133,11 @@ impl Table<'_> {
         let mut before: BTreeMap<&Place<'_>, f64> = BTreeMap::new();
         let (mut grows, mut falls) = (false, false);
         let has_first = self.rows.first().is_some_and(|(_, row)| !row.is_empty());
+        let is_count =
+            |place: &Place<'_>| matches!(place.2, Figure::Reads | Figure::Writes | Figure::Requests);
         for (place, value) in self.rows.iter().flat_map(|(_, row)| row) {
+            // No counter holds a part of a request.
+            falls |= is_count(place) && value.fract() != 0.0;
             if COUNTED.contains(&place.2)
                 && let Some(before) = before.insert(place, *value)
             {

@@ -173,8 +173,13 @@ impl Config {
 
     fn read_all(&mut self, lines: &mut Lines<'_>) -> Result<(), Reason> {
         lines.version = version(lines)?;
-        while let Some((_, line)) = lines.next() {
-            if starts(line, "'test setup") {
+        let mut list = None;
+        while let Some((number, line)) = lines.next() {
+            if starts(line, "'manager list") {
+                list = Some(number);
+            } else if starts(line, "'end manager list") {
+                list = None;
+            } else if starts(line, "'test setup") {
                 self.read_setup(lines)?;
             } else if starts(line, "'access specifications") {
                 let has_names = lines.peek().is_some_and(|line| starts(line, NAME_KEY));
@@ -186,6 +191,10 @@ impl Config {
             } else if line.eq_ignore_ascii_case("'worker") {
                 self.read_worker(lines)?;
             }
+        }
+        if let Some(number) = list {
+            let problem = "the file ends before 'END manager list: it is cut off, and nobody knows which workers followed";
+            return Err(Reason::at(number, problem));
         }
         self.assign_unnamed();
         Ok(())

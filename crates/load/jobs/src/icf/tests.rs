@@ -74,7 +74,11 @@ fn workers_on_disks_of_their_own_are_not_folded_into_one() {
         [("worker-1", Some(1), Some(8)), ("worker-1-2", Some(2), Some(8)), ("worker-2", Some(2), Some(4))];
     assert_eq!(told, expected, "each target has the outstanding I/Os of a worker");
     let Import { steps, notes, .. } = import(&file("a"));
-    assert_eq!((steps[0].run.iodepths.as_slice(), steps[0].workload.spec.parts.len()), (&[128][..], 0));
+    assert_eq!(
+        (steps[0].run.iodepths.as_slice(), steps[0].workload.spec.parts.len()),
+        (&[64][..], 0),
+        "at each of the two"
+    );
     assert!(notes.iter().any(|note| note.contains("on targets of their own")), "{notes:?}");
 }
 
@@ -98,6 +102,35 @@ fn both_kinds_of_version_have_all_columns_and_settings() {
     }
 }
 
+/// Two of three workers have the same target: no number of requests in flight is right for all.
+#[test]
+fn workers_that_overlap_are_parts() {
+    let specs = spec("random", "\t4096,100,100,100,0,1,4096,0\n");
+    let workers = worker("W1", 16, "0,0,0", "\trandom\n", &["P1", "P2"])
+        + &worker("W2", 16, "0,0,0", "\trandom\n", &["P2", "P3"]);
+    let file = |kind: &str| text("2006.07.27", kind, &specs, &workers);
+    let step = import(&file("NORMAL")).steps.remove(0);
+    let told: Vec<_> =
+        step.workload.spec.parts.iter().map(|it| (it.target.map(NonZeroU32::get), it.iodepth)).collect();
+    assert_eq!(told, [1, 2, 2, 3].map(|target| (Some(target), Some(16))));
+    let apart =
+        worker("W1", 16, "0,0,0", "\trandom\n", &["P1"]) + &worker("W2", 16, "0,0,0", "\trandom\n", &["P2"]);
+    let error =
+        import_icf("a.icf", &text("2006.07.27", "CYCLE_WORKERS", &specs, &apart)).unwrap_err().to_string();
+    assert!(error.contains("workers are cycled that have targets of their own"), "{error}");
+}
+
+/// A worker behind the end was left out in silence.
+#[test]
+fn a_file_that_is_cut_off_is_refused() {
+    let workers: String =
+        (1..=2).map(|number| worker(&format!("W{number}"), 2, "0,0,0", "\tOLTP\n", &["D:"])).collect();
+    let whole = text("2006.07.27", "NORMAL", &spec("OLTP", MIX), &workers);
+    let cut = &whole[..whole.find("'END manager list").unwrap()];
+    let error = import_icf("a.icf", cut).unwrap_err().to_string();
+    assert!(error.contains("the file ends before 'END manager list: it is cut off"), "{error}");
+}
+
 #[test]
 fn cycling_becomes_a_sweep() {
     let specs = spec("random", "\t4096,100,100,100,0,1,4096,0\n");
@@ -105,12 +138,12 @@ fn cycling_becomes_a_sweep() {
         .map(|number| worker(&format!("W{number}"), 2, "0,0,0", "\trandom\n", &["D:", "E:"]))
         .collect();
     let rows = [
-        ("NORMAL", vec![20]),
-        // Two targets and five workers: ten times the outstanding I/Os, which go 1, 4, 16, 64.
-        ("CYCLE_OUTSTANDING_IOS", vec![10, 40, 160, 640]),
-        // One, three and five workers with two I/Os on each of two targets.
-        ("CYCLE_WORKERS", vec![4, 12, 20]),
-        ("CYCLE_TARGETS", vec![20]),
+        ("NORMAL", vec![10]),
+        // Five workers: at each target five times the outstanding I/Os, which go 1, 4, 16, 64.
+        ("CYCLE_OUTSTANDING_IOS", vec![5, 20, 80, 320]),
+        // One, three and five workers with two I/Os on each target.
+        ("CYCLE_WORKERS", vec![2, 6, 10]),
+        ("CYCLE_TARGETS", vec![10]),
     ];
     for (kind, expected) in rows {
         let Import { steps, notes, .. } = import(&text("1.1.0", kind, &specs, &workers));

@@ -12,9 +12,8 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option
     let wanted = wanted.to_lowercase();
     // So long a word is none of them, and takes a table of its letters times theirs.
     let is_longer = |name: &str| wanted.len() > 2 * name.len();
-    let mistakes = |name: &str| match is_longer(name) {
-        true => usize::MAX,
-        false => strsim::damerau_levenshtein(&wanted, &name.to_lowercase()),
+    let mistakes = |name: &str| {
+        if is_longer(name) { usize::MAX } else { strsim::damerau_levenshtein(&wanted, &name.to_lowercase()) }
     };
     let has_all_parts = |name: &str| {
         wanted.len() > MISTAKES_OF_A_SHORT_WORD && wanted.split('-').all(|part| name.contains(part))

@@ -39,8 +39,36 @@ fn number(text: &str, name: &str) -> Option<f64> {
     figure(first(text, name)?)
 }
 
-fn sum(targets: &[&str], name: &str) -> f64 {
-    targets.iter().filter_map(|target| number(target, name)).sum()
+/// What was measured; what the file lacks is nothing.
+///
+/// # Errors
+/// [`ForeignError::Malformed`] where it is no figure.
+fn measured(text: &str, name: &str) -> Result<Option<f64>, ForeignError> {
+    let Some(inner) = first(text, name) else { return Ok(None) };
+    let wrong = || {
+        let shown: String = inner.trim().chars().take(40).collect();
+        ForeignError::Malformed(format!("its <{name}> is '{shown}', which is no figure: it is damaged"))
+    };
+    figure(inner).map(Some).ok_or_else(wrong)
+}
+
+fn sum(targets: &[&str], name: &str) -> Result<f64, ForeignError> {
+    targets.iter().map(|target| Ok(measured(target, name)?.unwrap_or(0.0))).sum()
+}
+
+/// Refuses a file that tells of bytes without requests, or of requests without bytes.
+fn check_pairs(targets: &[&str]) -> Result<(), ForeignError> {
+    for kind in ["Read", "Write"] {
+        let (count, bytes) = (format!("{kind}Count"), format!("{kind}Bytes"));
+        let (requests, moved) = (sum(targets, &count)?, sum(targets, &bytes)?);
+        if (requests > 0.0) != (moved > 0.0) {
+            let lacking = if requests > 0.0 { bytes } else { count };
+            return Err(ForeignError::Malformed(format!(
+                "it has no <{lacking}> beside what was moved: it is damaged"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What was asked of a file or disk.
@@ -87,12 +115,14 @@ fn iodepth(plan: &str, targets: &[Target<'_>]) -> Option<u32> {
 
 /// A line for each target, with the shares of `requests` that it had; none where one path is told of twice.
 fn lines(targets: &[Target<'_>], measured: &[&str]) -> Vec<AccessLine> {
+    // What is no figure is refused by now.
+    let requests = |of: &[&str], name: &str| sum(of, name).unwrap_or(0.0);
     let of = |path: &str| -> (f64, f64) {
         let own: Vec<&str> =
             measured.iter().copied().filter(|it| first(it, "Path").unwrap_or("") == path).collect();
-        (sum(&own, "ReadCount"), sum(&own, "WriteCount"))
+        (requests(&own, "ReadCount"), requests(&own, "WriteCount"))
     };
-    let all: f64 = sum(measured, "ReadCount") + sum(measured, "WriteCount");
+    let all: f64 = requests(measured, "ReadCount") + requests(measured, "WriteCount");
     let is_twice = (1..targets.len()).any(|at| targets[..at].iter().any(|it| it.path == targets[at].path));
     if all <= 0.0 || is_twice {
         return Vec::new();
@@ -123,22 +153,27 @@ pub(super) fn tests(text: &str) -> Result<Vec<Test>, ForeignError> {
         if !document.ends_with(END) {
             return Err(ForeignError::Malformed(format!("its XML is not whole: there is no {END}")));
         }
-        tests.extend(of_document(document));
+        tests.extend(of_document(document)?);
     }
     Ok(tests)
 }
 
-fn of_document(text: &str) -> Vec<Test> {
+fn of_document(text: &str) -> Result<Vec<Test>, ForeignError> {
     let profile = first(text, "Profile").unwrap_or("");
     let behind = text.split_once("</Profile>").map_or(text, |(_, behind)| behind);
     let plans: Vec<&str> = inside(profile, "TimeSpan").collect();
     let version = first(text, "VersionString").or_else(|| first(text, "Version")).unwrap_or("");
     let test = |(index, span): (usize, &str)| {
-        let seconds = number(span, "TestTimeSeconds").filter(|it| *it > 0.0)?;
+        let Some(seconds) = measured(span, "TestTimeSeconds")?.filter(|it| *it > 0.0) else {
+            return Err(ForeignError::Malformed(
+                "a <TimeSpan> has no <TestTimeSeconds> above zero: it is damaged".into(),
+            ));
+        };
         let plan = plans.get(index).copied().unwrap_or(profile);
         let targets: Vec<Target<'_>> = inside(plan, "Target").map(Target::of).collect();
         let threads = inside(span, "Thread").collect::<Vec<_>>();
-        let measured: Vec<&str> = threads.iter().flat_map(|thread| inside(thread, "Target")).collect();
+        let found: Vec<&str> = threads.iter().flat_map(|thread| inside(thread, "Target")).collect();
+        check_pairs(&found)?;
         let latency = first(span, "Latency").unwrap_or("");
         let direction = |kind: &str, deviation: &str| {
             let at = |bucket: &str| {
@@ -148,19 +183,19 @@ fn of_document(text: &str) -> Vec<Test> {
             let end = |pct: f64| points.iter().find(|(of, _)| (of - pct).abs() < 1e-9).map(|(_, ms)| *ms);
             let (min_ms, max_ms) = (end(0.0), end(100.0));
             points.retain(|(pct, _)| *pct > 0.0 && *pct < 100.0);
-            Direction {
-                iops: sum(&measured, &format!("{kind}Count")) / seconds,
-                bytes_per_sec: sum(&measured, &format!("{kind}Bytes")) / seconds,
+            Ok::<_, ForeignError>(Direction {
+                iops: sum(&found, &format!("{kind}Count"))? / seconds,
+                bytes_per_sec: sum(&found, &format!("{kind}Bytes"))? / seconds,
                 mean_ms: number(latency, &format!("Average{kind}Milliseconds")),
                 min_ms,
                 max_ms,
                 stddev_ms: number(latency, deviation),
                 percentiles_ms: points,
-            }
+            })
         };
-        let lines = lines(&targets, &measured);
+        let lines = lines(&targets, &found);
         let paths: Vec<&str> = targets.iter().map(|target| target.path).collect();
-        Some(Test {
+        Ok(Test {
             name: if plans.len() > 1 { format!("diskspd, span {}", index + 1) } else { "diskspd".into() },
             target: paths.join(", "),
             version: version.to_owned(),
@@ -168,9 +203,9 @@ fn of_document(text: &str) -> Vec<Test> {
             iodepth: iodepth(plan, &targets),
             block_bytes: lines.first().map(|line| u64::from(line.bytes)),
             random_pct: lines.first().map(|line| line.random_pct),
-            read: direction("Read", "ReadLatencyStdev"),
-            write: direction("Write", "WriteLatencyStdev"),
-            all: direction("Total", "LatencyStdev"),
+            read: direction("Read", "ReadLatencyStdev")?,
+            write: direction("Write", "WriteLatencyStdev")?,
+            all: direction("Total", "LatencyStdev")?,
             // Of the first span; others follow one after the other.
             start: first(text, "RunTime").and_then(stamp).filter(|_| index == 0),
             lacks: if targets.len() > 1 { vec!["latencies of each target"] } else { Vec::new() },
@@ -178,5 +213,5 @@ fn of_document(text: &str) -> Vec<Test> {
             ..Test::default()
         })
     };
-    inside(behind, "TimeSpan").enumerate().filter_map(test).collect()
+    inside(behind, "TimeSpan").enumerate().map(test).collect()
 }

@@ -482,6 +482,17 @@ fn no_numbers_are_no_figures() {
 fn what_is_not_whole_is_said() {
     let rows = [
         (DISKSPD.replace("</Results>", ""), "its XML is not whole"),
+        // What was no figure was left out, and the rest told as all.
+        (
+            DISKSPD.replace("<ReadCount>210000", "<ReadCount>-210000"),
+            "its <ReadCount> is '-210000', which is no figure",
+        ),
+        (
+            DISKSPD.replace("<WriteBytes>737280000", "<WriteBytes>"),
+            "its <WriteBytes> is '', which is no figure",
+        ),
+        (DISKSPD.replace("WriteCount", "WriteCnt"), "it has no <WriteCount> beside what was moved"),
+        (DISKSPD.replace("30.00", "0"), "a <TimeSpan> has no <TestTimeSeconds> above zero"),
         (SYSBENCH.replace("writes/s:", ""), "it does not say 'writes/s:'"),
         (ELBENCHO.replace(",122,8000,3.0,\"elbencho -r\"", ""), "line 3 has 26 cells where the head has 30"),
         (CRYSTAL.replace("[   3397.3 IOPS]", ""), "line 8: no figures of a test: 'SEQ    1MiB"),
