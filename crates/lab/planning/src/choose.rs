@@ -13,7 +13,7 @@ use super::faults::{Faults, OfRun};
 use super::judge::{self, Window, alone, judge};
 use super::life::{DriveLife, drive_life};
 use super::md;
-use super::reason::{beside, reason, rests_on, settings_label};
+use super::reason::{beside, missed_with_faults, reason, rests_on, settings_label};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
@@ -239,8 +239,9 @@ impl Search<'_, '_, '_> {
         let planned = planned.map(|(one, roles)| planned_of(bench, one, roles, (&order, &self.tried)));
         let mut planned: Vec<Planned> = planned.collect();
         if let Some(first) = planned.first_mut() {
-            let names = (0..apps.len()).map(|app| part_name(apps, app));
-            first.reason += &rests_on(&first.estimates, needs, names.zip(&range));
+            let names = || (0..apps.len()).map(|app| part_name(apps, app));
+            first.reason += &missed_with_faults(needs, names(), (&first.degraded, &first.rebuilding));
+            first.reason += &rests_on(&first.estimates, needs, names().zip(&range));
             first.range = range;
         }
         Ok(planned)

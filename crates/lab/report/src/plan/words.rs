@@ -3,6 +3,7 @@
 use raidlab_advisor::Bound;
 use raidlab_advisor::plan::{Need, Needs, OwnNeeds, Rejection, Relaxation};
 use raidlab_hardware::DriveHistory;
+use raidlab_planning::reliability::CHECK_DAYS;
 use raidlab_planning::{
     Application, PlanOrder, PlanOutcome, Planned, Prices, SearchEnd, SimulatedArray, default_history,
 };
@@ -232,6 +233,11 @@ fn with_faults(outcome: &PlanOutcome) -> Vec<String> {
              lower.",
             one.label,
             one.rebuild_hours.unwrap_or_default() / 24.0
+        ));
+    }
+    if outcome.top.iter().any(|one| one.risk.is_some()) {
+        lines.push(format!(
+            "Chances of loss count a check of all every {CHECK_DAYS} days and a replacement within a day; 'raidlab risk' takes others."
         ));
     }
     lines
