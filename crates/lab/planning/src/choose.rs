@@ -10,10 +10,10 @@
 use super::application::part_name;
 use super::estimates::{PerformanceRange, at_end};
 use super::faults::{Faults, OfRun};
-use super::judge::{self, Window, alone, judge};
+use super::judge::{self, Window, alone, at_need, judge};
 use super::life::{DriveLife, drive_life};
 use super::md;
-use super::reason::{beside, missed_with_faults, reason, rests_on, settings_label};
+use super::reason::{at_needs, beside, missed_with_faults, reason, rests_on, settings_label, wide_group};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
 use raidlab_advisor::plan::{
@@ -25,6 +25,7 @@ use raidlab_units::{ByteCount, counted};
 use raidlab_workload::{BottleneckFacts, RunResult};
 use raidlab_worlds::{ArrayFile, Parts};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Geometries that are run at once, before it is asked whether that is enough.
 const BATCH: usize = 6;
@@ -356,6 +357,7 @@ impl Search<'_, '_, '_> {
             runs,
             faults: Faults::default(),
             alone: Vec::new(),
+            at_need: BTreeMap::new(),
         };
         let mut told: Vec<Told> = results.into_iter().map(told).collect();
         for ((one, _), found) in jobs.iter().zip(done) {
@@ -364,6 +366,9 @@ impl Search<'_, '_, '_> {
                 Found::Bottleneck(run, facts) => one.runs[run].bottleneck = Some(facts),
                 Found::Faults(of_run) => one.faults.add(of_run),
                 Found::Alone(performance) => one.alone.push(performance),
+                Found::AtNeed(run, all) => {
+                    one.at_need.extend(bench.order.apps_of(run).zip(all.into_iter().flatten()));
+                }
             }
         }
         if bench.order.needs.keep_degraded.is_some() {
@@ -384,10 +389,16 @@ impl Search<'_, '_, '_> {
         let job = |index: usize| at_end(bench, first, (index / 3, ENDS[index % 3]));
         let found = self.crew.on_all(stage, ENDS.len() * runs, job)?;
         let all = |(run, ends): (usize, &[Vec<Performance>])| {
-            let told = &first.performance[bench.order.apps_of(run)];
-            let each = told.iter().enumerate();
-            each.map(|(app, told)| PerformanceRange::around(told, [ends[0][app], ends[1][app], ends[2][app]]))
-                .collect::<Vec<_>>()
+            let apps = bench.order.apps_of(run);
+            let of_app = |(at, app): (usize, usize)| {
+                let is_bound = bench.order.needs.latency_of(app).next().is_some();
+                PerformanceRange::around(
+                    &first.performance[app],
+                    [ends[0][at], ends[1][at], ends[2][at]],
+                    is_bound,
+                )
+            };
+            apps.enumerate().map(of_app).collect::<Vec<_>>()
         };
         Ok(found.chunks_exact(ENDS.len()).enumerate().flat_map(all).collect())
     }
@@ -407,6 +418,8 @@ struct Told {
     faults: Faults,
     /// What each application gets alone, where they run together.
     alone: Vec<Performance>,
+    /// What each application gets at the rate that it needs, of the first, by application.
+    at_need: BTreeMap<usize, Performance>,
 }
 
 /// A run of one of the best after its long runs; none waits for another.
@@ -418,6 +431,8 @@ enum Job {
     Faults(usize),
     /// What an application gets alone.
     Alone(usize),
+    /// What the applications of a run of the first get at the rates that they need.
+    AtNeed(usize),
 }
 
 /// What a job found.
@@ -426,6 +441,7 @@ enum Found {
     Bottleneck(usize, BottleneckFacts),
     Faults(OfRun),
     Alone(Performance),
+    AtNeed(usize, Option<Vec<Performance>>),
 }
 
 impl Job {
@@ -438,6 +454,7 @@ impl Job {
         (0..faults)
             .map(Self::Faults)
             .chain((0..if is_first { runs } else { 0 }).map(Self::Bottleneck))
+            .chain((0..if is_first { runs } else { 0 }).map(Self::AtNeed))
             .chain((0..alone).map(Self::Alone))
     }
 
@@ -446,6 +463,7 @@ impl Job {
             Self::Bottleneck(run) => Found::Bottleneck(run, bench.bottleneck(judged, run)?),
             Self::Faults(run) => Found::Faults(bench.faults(judged, (run, Window::Fault))?),
             Self::Alone(app) => Found::Alone(alone(bench, judged, app)?),
+            Self::AtNeed(run) => Found::AtNeed(run, at_need(bench, judged, run)?),
         })
     }
 }
@@ -457,7 +475,7 @@ fn planned_of(
     (order, tried): (&[Judged], &[Judged]),
 ) -> Planned {
     let needs = &bench.order.needs;
-    let Told { judged, runs, faults, alone } = told;
+    let Told { judged, runs, faults, alone, at_need } = told;
     let Faults { degraded, rebuilding, rebuild } = faults;
     let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);
@@ -485,6 +503,8 @@ fn planned_of(
     let loads = (0..runs.len()).map(load).collect();
     let mut reason = reason(bench, &judged, (&runs, &lives), (order, tried));
     reason += &beside(bench, &judged, &alone);
+    reason += &at_needs(bench, &at_need);
+    reason += &wide_group(judged.geometry, rebuild_hours);
     Planned {
         parts: Parts {
             controller: models.controller.id.clone(),

@@ -3,7 +3,6 @@
 use super::{Bench, PlanError, judge};
 use raidlab_advisor::plan::{Judged, LatencyTail, Performance};
 use raidlab_hardware::End;
-use raidlab_worlds::simulated::run_simulated;
 use serde::Serialize;
 
 /// What one application gets at both ends of what the array's figures may be: the reported figures, times what the ends change
@@ -17,17 +16,21 @@ pub struct PerformanceRange {
 }
 
 impl PerformanceRange {
-    /// The range around what is `told`, by shorter runs with the figures as they are, at their slower and at their faster ends.
-    pub(super) fn around(told: &Performance, [as_is, one, other]: [Performance; 3]) -> Self {
+    /// The range around what is `told`, by shorter runs with the figures as they are, at their slower and at their faster ends. Where
+    /// a latency is bound, the runs were of as much load as keeps the bound, and their latencies are told as they are.
+    pub(super) fn around(told: &Performance, [as_is, one, other]: [Performance; 3], is_bound: bool) -> Self {
         let (slower, faster) = if one.iops <= other.iops { (one, other) } else { (other, one) };
         let scaled = |end: Performance, at_most: fn(f64, f64) -> f64, at_least: fn(f64, f64) -> f64| {
             let more = |of: fn(&Performance) -> f64| at_most(told_times(told, &end, &as_is, of), of(told));
-            let longer = |of: fn(&Performance) -> f64| at_least(told_times(told, &end, &as_is, of), of(told));
+            let longer = |of: fn(&Performance) -> f64| {
+                at_least(if is_bound { of(&end) } else { told_times(told, &end, &as_is, of) }, of(told))
+            };
             let tail = |of: fn(&LatencyTail) -> u64| {
                 let [told_ns, end_ns, as_is_ns] = [told, &end, &as_is].map(|it| of(&it.tail) as f64);
                 // A run that is too short for the percentile has none.
                 let times = if as_is_ns > 0.0 { end_ns / as_is_ns } else { 1.0 };
-                at_least(told_ns * times, told_ns).round() as u64
+                let is_own = is_bound && end_ns > 0.0;
+                at_least(if is_own { end_ns } else { told_ns * times }, told_ns).round() as u64
             };
             Performance {
                 iops: more(|it| it.iops),
@@ -66,7 +69,7 @@ fn told_times(
 }
 
 /// What the applications of a run get with the array's parts at one end of their figures, or as they are, at the paces that it
-/// was judged with.
+/// was judged with, or at lower ones where those miss a bound then.
 pub(super) fn at_end(
     bench: &Bench<'_>,
     judged: &Judged,
@@ -81,11 +84,8 @@ pub(super) fn at_end(
     let bench = Bench { order: &order, parts: bench.parts, demands: bench.demands };
     let array = bench.array(judged, judged.geometry.spares, judge::Window::Short)?;
     let paces = judge::paces(&bench, judged, run);
-    let load = judge::load(&bench, judged, run, judge::Window::Short, &paces);
-    let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
-        PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
-    })?;
-    Ok(bench.performance(&result, run, &paces))
+    let (_, found) = judge::run_within_bounds(&bench, judged, (&array, run, judge::Window::Short), &paces)?;
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -103,15 +103,24 @@ mod tests {
             ..Performance::default()
         };
         let told = of(2170.0);
-        let none = PerformanceRange::around(&told, [of(2246.0); 3]);
+        let around = |ends| PerformanceRange::around(&told, ends, false);
+        let none = around([of(2246.0); 3]);
         assert!((none.slower.iops - 2170.0).abs() < 1e-9 && !none.is_wide(), "{none:?}");
-        let wide = PerformanceRange::around(&told, [of(2246.0), of(2021.4), of(2470.6)]);
+        let wide = around([of(2246.0), of(2021.4), of(2470.6)]);
         assert!((wide.slower.iops - 1953.0).abs() < 1e-6 && (wide.faster.iops - 2387.0).abs() < 1e-6);
         assert!(wide.slower.lat_ns_mean > told.lat_ns_mean && wide.faster.lat_ns_mean < told.lat_ns_mean);
         let p99 = [&wide.faster, &told, &wide.slower].map(|it| it.tail.lat_ns_p99);
         assert!(p99.is_sorted() && p99[0] < p99[2], "its slowest requests, too: {p99:?}");
         // Both ends on one side by chance: the range still holds the figure.
-        let odd = PerformanceRange::around(&told, [of(2000.0), of(2010.0), of(2100.0)]);
+        let odd = around([of(2000.0), of(2010.0), of(2100.0)]);
         assert!(odd.slower.iops <= told.iops && told.iops <= odd.faster.iops && odd.is_wide());
+        // Each run has as much load as keeps a bound, and at an end it is kept by less load.
+        let kept = |iops: f64, p99: u64| Performance {
+            tail: LatencyTail { lat_ns_p99: p99, ..of(iops).tail },
+            ..of(iops)
+        };
+        let ends = [kept(2246.0, 930_000), kept(2021.4, 995_000), kept(2470.6, 930_000)];
+        let bound = PerformanceRange::around(&kept(2170.0, 980_000), ends, true);
+        assert_eq!([&bound.slower, &bound.faster].map(|it| it.tail.lat_ns_p99), [995_000, 930_000]);
     }
 }

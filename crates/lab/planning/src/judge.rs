@@ -39,7 +39,7 @@ const TAIL_STEP: f64 = 3.0;
 const NEAR: f64 = 1.1;
 
 /// How many times what it needs an application is held to, so that chance does not make it less.
-const HELD_TO: f64 = 1.05;
+pub(super) const HELD_TO: f64 = 1.05;
 
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,9 @@ pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Windo
     let mut workload = if order.together {
         together(order.applications, &order.needs.own, paces)
     } else {
-        order.applications[run].workload.clone()
+        let mut alone = order.applications[run].workload.clone();
+        alone.spec.pacing = paces[0].of(alone.spec.pacing);
+        alone
     };
     begin_in_the_middle(bench, judged, &mut workload);
     let (ramp, length) = if workload.spec.trace.is_some() {
@@ -123,6 +125,33 @@ pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Windo
     };
     let (iodepth, seed) = (paces[0].iodepth, order.seed);
     Load { workload, iodepth, workers: 1, ramp, run: length, seed, once: false, settles: false }
+}
+
+/// What the applications of run `run` get at the rates that they need, each held to its own; none where no rate is needed, or no
+/// more is got.
+pub(super) fn at_need(
+    bench: &Bench<'_>,
+    judged: &Judged,
+    run: usize,
+) -> Result<Option<Vec<Performance>>, PlanError> {
+    let (order, mut paces) = (bench.order, paces(bench, judged, run));
+    let mut is_less = false;
+    for (app, pace) in order.apps_of(run).zip(&mut paces) {
+        let need = order.needs.requests_per_sec(app, bench.demands[app].bytes_mean);
+        let Some(need) = need.filter(|need| HELD_TO * need < judged.performance[app].iops) else { continue };
+        if pace.held_iops.is_none() && !order.applications[app].workload.spec.pacing.is_open() {
+            (pace.held_iops, is_less) = (Some(need), true);
+        }
+    }
+    if !is_less {
+        return Ok(None);
+    }
+    let array = bench.array(judged, judged.geometry.spares, Window::Fault)?;
+    let load = load(bench, judged, run, Window::Fault, &paces);
+    let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
+        PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
+    })?;
+    Ok(Some(bench.performance(&result, run, &paces)))
 }
 
 /// The pace of each application of run `run`, as the array was judged with.
@@ -329,7 +358,7 @@ fn shortfall(order: &PlanOrder<'_>, apps: core::ops::Range<usize>, found: &[Perf
 
 /// Run `run` of an array with as many requests in flight as keep the bounds on latency. These are lowered in coarse steps, so where an
 /// application then misses a rate, what lies between the last two is tried.
-fn run_within_bounds(
+pub(super) fn run_within_bounds(
     bench: &Bench<'_>,
     kept: &Judged,
     (array, run, window): (&ModelledArray, usize, Window),

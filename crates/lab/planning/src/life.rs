@@ -76,26 +76,27 @@ pub(super) fn drive_life(
     let member_bytes_per_day = match (needs.written_per_day, written) {
         (None, written) => written? * pace * SECS_PER_DAY / members,
         (Some(per_day), Some(written)) if by_host > 0.0 => per_day * written / by_host / members,
-        // A run that writes nothing tells nothing of how writes spread: each goes to its place and to each parity or copy.
-        (Some(per_day), _) => per_day * small_writes(judged) / members,
+        // A run that writes nothing tells nothing of how writes spread.
+        (Some(per_day), _) => per_day * write_factor(judged, needs.written_in_sequence) / members,
     };
+    let found = run.figures.get(WRITE_AMPLIFICATION).copied();
+    let found = found.or(needs.written_in_sequence.then_some(1.0));
     let endurance = Endurance {
         rated_bytes: rated.rated_bytes,
         rated_amplification: rated.amplification(),
-        amplification: run
-            .figures
-            .get(WRITE_AMPLIFICATION)
-            .map_or_else(|| rated.amplification(), |found| rated.amplification_of(*found)),
+        amplification: found.map_or_else(|| rated.amplification(), |found| rated.amplification_of(found)),
         member_bytes_per_day,
     };
     let years = endurance.years();
     Some(DriveLife { endurance, years, margin: years / WARRANTY_YEARS - 1.0, iops })
 }
 
-/// Bytes that members write for each byte of small writes.
-fn small_writes(judged: &Judged) -> f64 {
-    let Judged { geometry, .. } = judged;
-    LossRules::of_level(geometry.level, geometry.members).map_or(1.0, |rules| rules.write_factors().small)
+/// Bytes that members write for each byte: in whole stripes, or in small writes, of which each goes to its place and to each parity or
+/// copy.
+fn write_factor(judged: &Judged, in_sequence: bool) -> f64 {
+    let rules = LossRules::of_level(judged.geometry.level, judged.geometry.members);
+    let factors = rules.map(|rules| rules.write_factors());
+    factors.map_or(1.0, |factors| if in_sequence { factors.whole_stripes } else { factors.small })
 }
 
 /// What its maker allows to be written, and the flash behind it; none of disks, and of flash that nobody rates.

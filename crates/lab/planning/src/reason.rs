@@ -4,6 +4,7 @@
 use super::alternatives::missed_needs;
 use super::application::part_name;
 use super::estimates::PerformanceRange;
+use super::judge::HELD_TO;
 use super::life::{DriveLife, WARRANTY_YEARS};
 use super::{Bench, zones};
 use raidlab_advisor::Bound;
@@ -12,7 +13,11 @@ use raidlab_advisor::risk::Endurance;
 use raidlab_units::{ByteCount, NanoSpan, three_digits};
 use raidlab_workload::RunResult;
 use raidlab_worlds::Estimates;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+/// Members that share their parity, of which it is said: more than the 8 to 16 that are usual.
+const WIDE_GROUP: u16 = 20;
 
 /// Its settings in words.
 pub(super) fn settings_label(bench: &Bench<'_>, judged: &Judged) -> String {
@@ -237,6 +242,43 @@ pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) 
         }
     }
     text
+}
+
+/// What applications take at the rates that they need, where the array does more; a new line before each.
+pub(super) fn at_needs(bench: &Bench<'_>, at_need: &BTreeMap<usize, Performance>) -> String {
+    let order = bench.order;
+    let of_app = |(app, found): (&usize, &Performance)| {
+        let need = order.needs.requests_per_sec(*app, bench.demands[*app].bytes_mean)?;
+        // Parts of a workload have paces of their own, which nothing holds back.
+        if found.iops > HELD_TO * need {
+            return None;
+        }
+        let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
+        let bounds = order.needs.latency_of(*app).filter(|bound| !bound.is_on_mean());
+        let bounds =
+            bounds.map(|bound| format!(", {} {}", bound.figure_name(), span(bound.figure_in(found))));
+        let name = part_name(order.applications, *app);
+        Some(format!(
+            "\nAt the {need:.0} requests/s that {name} needs, a request takes {} on average{}.",
+            span(found.lat_ns_mean),
+            bounds.collect::<String>()
+        ))
+    };
+    at_need.iter().filter_map(of_app).collect()
+}
+
+/// That many members share their parity, and what a rebuild of one then takes; a new line before it.
+pub(super) fn wide_group(geometry: Geometry, rebuild_hours: Option<f64>) -> String {
+    let group = geometry.members / u16::from(geometry.level.spans);
+    let has_parity = ["5", "6", "50", "60"].contains(&geometry.level.level.name());
+    match rebuild_hours {
+        Some(hours) if has_parity && group >= WIDE_GROUP => format!(
+            "\nIts parity is shared by {group} members: a rebuild reads {} of them, and takes {} hours under this load.",
+            group - 1,
+            three_digits(hours)
+        ),
+        _ => String::new(),
+    }
 }
 
 /// The need of application `app` that is nearest to being missed, or missed by most, and how far it is, as a share of it.

@@ -194,6 +194,26 @@ fn a_dynamic_cache_gives_back_what_it_borrowed_as_the_drive_fills() {
     assert_within(Bench::new(&full).write(2 * GIB), slow, 4.0, "on a full drive nothing is borrowed");
 }
 
+/// A plan for years of steady writes once had the first 6 GB of a client's drive as its figure, 88,000/s where 16,000/s are left.
+#[test]
+fn a_drive_that_was_overwritten_at_random_has_its_cache_full() {
+    let rate = |times, fill_pct| {
+        let model = small_nvme(24, |flash| {
+            flash.condition = DriveCondition { history: DriveHistory::Random(times), fill_pct };
+            flash.slc = Some(slc(1, 2, WhenFull::Direct));
+        });
+        let slow = flash_of(&model).cells.program_rate().0;
+        let mut bench = Bench::new(&model);
+        let found = bench.write(GIB / 4);
+        assert_eq!(bench.counters().cached_units, 0, "random:{times}, {fill_pct} %");
+        (found, slow)
+    };
+    for (times, fill_pct) in [(1, 100), (3, 50)] {
+        let (found, slow) = rate(times, fill_pct);
+        assert!(found <= 1.04 * slow, "{found} into a full cache, {slow} past it");
+    }
+}
+
 #[test]
 fn what_is_written_again_in_the_cache_is_folded_once() {
     let model = small_nvme(24, |flash| flash.slc = Some(slc(1, 0, WhenFull::Fold)));

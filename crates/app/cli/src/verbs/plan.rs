@@ -78,6 +78,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = needs::rate)]
     mean_iops: Vec<Need<f64>>,
     /// What the host writes in a day, all applications together, whatever their rates: the life of solid-state drives is counted at it
+    /// [default: by rates, or by --checkpoint]
     #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
     written_per_day: Option<ByteCount>,
     /// Years that the drives must last, and over which --growth is counted

@@ -63,6 +63,8 @@ pub struct Needs {
     pub mean_iops: Option<f64>,
     /// Bytes that the host writes in a day, of all applications, whatever their rates.
     pub written_per_day: Option<f64>,
+    /// Whether that is written in sequence, as checkpoints are, where the applications write nothing.
+    pub written_in_sequence: bool,
     /// Years that the drives must last.
     pub years: Option<f64>,
     /// Share of the throughput needed that must be left with a member missing, and while it is rebuilt; of what the array does whole

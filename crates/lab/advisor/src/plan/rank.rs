@@ -188,6 +188,9 @@ pub struct Judged {
     pub score: f64,
 }
 
+/// An application that gets so many times the rate that it needs is under a higher load than that need.
+const LOAD_RAISED: f64 = 1.02;
+
 impl Judged {
     /// Drives, spares included.
     pub fn drives(&self) -> u16 {
@@ -211,8 +214,15 @@ impl Judged {
             let iops = needs.iops_of(app).map(|need| over(it.iops, need));
             iops.into_iter().chain(needs.bytes_per_sec_of(app).map(|need| over(it.bytes_per_sec, need)))
         });
+        // The load is raised until a latency meets its bound, where a rate is needed, too: what it does beyond that rate is its margin.
+        let is_raised = |app: usize, it: &Performance| {
+            it.held_iops.is_none()
+                && (needs.iops_of(app).is_some_and(|need| it.iops > LOAD_RAISED * need)
+                    || needs.bytes_per_sec_of(app).is_some_and(|need| it.bytes_per_sec > LOAD_RAISED * need))
+        };
         let latencies = performance().flat_map(|(app, it)| {
-            needs.latency_of(app).map(move |bound| under(bound.figure_in(it), bound.value()))
+            let margins = needs.latency_of(app).map(move |bound| under(bound.figure_in(it), bound.value()));
+            margins.filter(move |margin| *margin < 0.0 || !is_raised(app, it))
         });
         Margins {
             usable: over(self.usable_bytes, needs.usable.0 as f64),

@@ -544,6 +544,25 @@ fn what_keeps_the_needs_with_the_least_comes_first() {
     assert!((margins.usable - 0.25).abs() < 1e-12);
 }
 
+/// The load is raised until a percentile meets its bound: the margin of that was next to nothing on every array.
+#[test]
+fn the_margin_of_a_raised_load_is_its_rate() {
+    let with =
+        |bound: &str| Needs { iops: Some(900.0), latency: vec![bound.parse().expect("a bound")], ..needs() };
+    let mut one = judged(4, 1800.0, false);
+    one.performance[0].lat_ns_mean = 0.99e6;
+    let margins = one.margins(&with("mean<=1ms"));
+    assert_eq!(margins.latency, None, "{margins:?}");
+    assert!(margins.throughput.is_some_and(|margin| (margin - 1.0).abs() < 1e-9), "{margins:?}");
+    assert!(
+        one.margins(&with("mean<=0.5ms")).latency.is_some_and(|margin| margin < -0.9),
+        "what is missed is told"
+    );
+    let held = Performance { held_iops: Some(945.0), ..one.performance[0] };
+    let one = Judged { performance: vec![held], ..one };
+    assert!(one.margins(&with("mean<=1ms")).latency.is_some(), "it is what it takes at that rate");
+}
+
 /// Of one unpriced part all arrays were ranked by their drives: one of 2,900 came before one of 2,300.
 #[test]
 fn an_unknown_price_does_not_turn_the_ranking_to_drives() {

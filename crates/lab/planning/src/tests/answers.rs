@@ -69,8 +69,43 @@ fn service_with_a_fault_can_be_demanded() {
     let left = kept.judged.degraded_share.expect("faults were simulated");
     let worst = kept.degraded[0].iops.min(kept.rebuilding[0].iops) / iops;
     assert!(kept.keeps_needs && (left / worst - 1.0).abs() < 1e-9, "{left} and {worst}");
+    let at_need = format!("At the {iops:.0} requests/s that md1200-oltp needs, a request takes");
+    assert!(kept.reason.contains(&at_need), "{}", kept.reason);
     let missed = of(2.0 * left);
     assert!(!missed.keeps_needs && missed.reason.contains("degraded or rebuilding by"), "{}", missed.reason);
+}
+
+/// Half a terabyte each half hour, of which a plan for training once said nothing: drives last as whole stripes wear them.
+#[test]
+fn checkpoints_beside_reads_wear_drives_out() {
+    let catalog = Catalog::builtin();
+    let life = |in_sequence| {
+        let wants = Needs {
+            written_per_day: Some(24e12),
+            written_in_sequence: in_sequence,
+            ..needs(ByteCount(1_000_000_000_000))
+        };
+        let outcome = planned(&PlanOrder {
+            catalog: &catalog,
+            drives: &ids(&["samsung-pm9a3-7680"]),
+            controllers: &ids(&["linux-md-nvme"]),
+            enclosures: &ids(&["backplane-24-nvme"]),
+            space: Space {
+                levels: vec!["5".parse().expect("a level")],
+                members_min: 4,
+                members_max: 4,
+                ..space()
+            },
+            simulations_max: Some(1),
+            ..order(wants, &[application("md1200-video-on-demand", 4)])
+        });
+        let best = outcome.expect("it can be planned").top.into_iter().next().expect("there is one");
+        best.drive_life[0].expect("it is flash with a rating")
+    };
+    let (stream, scattered) = (life(true), life(false));
+    assert!((stream.endurance.member_bytes_per_day / 8e12 - 1.0).abs() < 1e-6, "{stream:?}");
+    assert!((scattered.endurance.member_bytes_per_day / 12e12 - 1.0).abs() < 1e-6, "{scattered:?}");
+    assert!(stream.years > 1.6 * scattered.years, "{stream:?} beside {scattered:?}");
 }
 
 #[test]

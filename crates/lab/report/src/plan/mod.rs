@@ -105,12 +105,15 @@ fn shortest_life(one: &Planned) -> Option<f64> {
 /// Figures of an application: requests, bytes, latency and requests in flight.
 fn figures(it: &Performance, is_estimated: bool) -> [String; 5] {
     let figure = |value: f64| marked(three_digits(value), is_estimated);
+    // What comes by itself, or is held to a rate, seldom has as many in flight as it may.
+    let in_flight = it.iops * it.lat_ns_mean / 1e9;
+    let is_full = in_flight > 0.9 * f64::from(it.iodepth);
     [
         figure(it.iops),
         figure(it.bytes_per_sec / 1e6),
         figure(it.lat_ns_mean / 1e6),
         figure(it.tail.lat_ns_p99 as f64 / 1e6),
-        it.iodepth.to_string(),
+        if is_full { it.iodepth.to_string() } else { figure(in_flight) },
     ]
 }
 

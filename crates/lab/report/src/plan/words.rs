@@ -57,7 +57,8 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
     parts.extend(needs.years.map(|years| format!("drives last {years} years")));
     parts.extend(needs.mean_iops.map(|iops| format!("{iops} requests/s on average")));
     let per_day = needs.written_per_day.map(|bytes| ByteCount(bytes as u64).decimal());
-    parts.extend(per_day.map(|size| format!("{size} written a day")));
+    let how = if needs.written_in_sequence { " in sequence" } else { "" };
+    parts.extend(per_day.map(|size| format!("{size} written a day{how}")));
     parts.extend(
         needs.keep_degraded.map(|share| {
             format!("{:.0} % of the throughput left while degraded or rebuilding", 100.0 * share)

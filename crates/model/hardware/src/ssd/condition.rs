@@ -2,8 +2,8 @@
 //!
 //! `fresh` is out of the box or after a secure erase; `sequential` has been written once from end to end; `random:N`
 //! has then been overwritten N times at random in single mapping units, which is the steady state of data-centre data
-//! sheets and the SNIA Performance Test Specification. The fill is the share of the capacity with data; the rest was
-//! trimmed or never written, and is spare room.
+//! sheets and the SNIA Performance Test Specification: what is run then follows at once, so a pseudo-SLC cache is full. The
+//! fill is the share of the capacity with data; the rest was trimmed or never written, and is spare room.
 
 use core::fmt;
 use core::str::FromStr;
@@ -42,6 +42,13 @@ impl Default for DriveCondition {
     /// Full, and steady under random writes.
     fn default() -> Self {
         Self { history: DriveHistory::default(), fill_pct: 100 }
+    }
+}
+
+impl DriveCondition {
+    /// Of `groups` of units, those that hold data.
+    pub(super) fn filled(self, groups: u32) -> u64 {
+        (u64::from(groups) * u64::from(self.fill_pct)).div_ceil(100)
     }
 }
 

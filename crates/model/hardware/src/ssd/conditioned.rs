@@ -46,7 +46,7 @@ fn kept(key: &Key) -> Option<Arc<Translation>> {
 
 fn written((shape, condition, seed): Key) -> Translation {
     let mut translation = Translation::new(shape, seed);
-    let filled = (u64::from(translation.groups()) * u64::from(condition.fill_pct)).div_ceil(100);
+    let filled = condition.filled(translation.groups());
     let times = match condition.history {
         DriveHistory::Fresh => return translation,
         DriveHistory::Sequential => 0,

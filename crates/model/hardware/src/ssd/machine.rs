@@ -135,8 +135,13 @@ impl FlashDrive {
         let run_units = u64::from(cells.planes) * cells.page.0 / unit.0;
         let is_scattered = matches!(model.condition.history, DriveHistory::Random(_));
         let queue_depth = options.queue_depth.unwrap_or(model.front.queue_depth).max(1);
-        let translation = conditioned(shape, model.condition, SEED);
+        let mut translation = conditioned(shape, model.condition, SEED);
         let slc = model.slc_shape(capacity, translation.groups(), translation.group_units());
+        let mut slc = slc.map(SlcCache::new);
+        if let Some(slc) = slc.as_mut().filter(|_| is_scattered) {
+            let filled = model.condition.filled(translation.groups());
+            slc.fill_up(&mut translation, filled, SEED);
+        }
         let cells = &model.worn_cells();
         let times = model.slc.map(|slc| SlcTimes { program: slc.program, read: slc.read });
         Self {
@@ -146,7 +151,7 @@ impl FlashDrive {
             flash: Flash::new(cells, times.unwrap_or_default()),
             drain: Drain::new(model, mask_of(0, unit_sectors), translation.superblocks()),
             translation,
-            slc: slc.map(SlcCache::new),
+            slc,
             map: model.translation.map_cache.map(MapCache::new),
             quiet: model.idle.map(|idle| Quiet { after: idle.after, since: Nanos::ZERO, is_due: false }),
             trimmed_units: 0,

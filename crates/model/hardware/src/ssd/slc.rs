@@ -18,6 +18,8 @@
 //! that firmware keeps in the cache because it is read often.
 
 use super::bits::Bits;
+use super::random::Draw;
+use super::translation::Translation;
 use crate::catalog::{CatalogError, Section, from_keys};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::collections::VecDeque;
@@ -160,6 +162,18 @@ impl SlcCache {
             cached: 0,
             folded: 0,
         }
+    }
+
+    /// Fills it with data of the first `groups` groups of `translation`, as writes at random up to this moment leave it.
+    pub(super) fn fill_up(&mut self, translation: &mut Translation, groups: u64, seed: u64) {
+        let (mut draw, units) = (Draw::new(seed), self.shape.group_units);
+        while groups > 0 && self.has_room(units, translation.mapped_units()) {
+            let group = draw.below(groups) as u32;
+            let was_outside = translation.forget(group);
+            self.put(Some(group), was_outside);
+            (1..units).for_each(|_| self.put(None, false));
+        }
+        self.cached = 0;
     }
 
     /// Units that it may hold while `mapped` units of the drive are outside of it.

@@ -3,8 +3,10 @@
 use super::{Args, Asked, history};
 use crate::failure::Failure;
 use crate::inputs::{above_zero, some_bytes};
+use crate::verbs::loads::CHECKPOINT_EVERY;
 use raidlab::nearest;
 use raidlab_advisor::plan::{Goal, Growth, Needs, OwnNeeds};
+use raidlab_advisor::risk::SECS_PER_DAY;
 use raidlab_advisor::{Bound, BoundError};
 use raidlab_planning::{Application, WARRANTY_YEARS};
 use raidlab_units::ByteCount;
@@ -138,7 +140,12 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         written_per_day: args
             .written_per_day
             .map(|size| size.0 as f64)
-            .or_else(|| history::written_per_day(asked, args.years)),
+            .or_else(|| history::written_per_day(asked, args.years))
+            .or_else(|| {
+                let every = CHECKPOINT_EVERY.as_secs_f64();
+                args.checkpoint.map(|bytes| bytes.0 as f64 * SECS_PER_DAY / every)
+            }),
+        written_in_sequence: args.checkpoint.is_some(),
         years: args.years,
         keep_degraded: args.keep_degraded.map(|pct| pct / 100.0),
         rack_units: args.rack_units,
