@@ -17,7 +17,7 @@ use raidlab_workload::{ClosedLoop, Pacing, RequestRate, RunResult};
 use raidlab_worlds::simulated::run_simulated;
 use raidlab_worlds::{FILLS, Load, ModelledArray, RUN_TO_THE_END, fill_secs};
 
-/// The least time of a window is no more than so many times its requests take.
+/// The least time of a window is no more than so many times its requests take, and no more than those take where bytes bound it.
 const REQUESTS_MORE: f64 = 2.0;
 
 /// Requests of the window for the figures that are told.
@@ -200,11 +200,13 @@ fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (Nan
     let slowest = apps.clone().map(rate).filter(counts).fold(f64::INFINITY, f64::min);
     let secs = (requests / slowest).min(APPLICATIONS_MORE * requests / iops).max(requests / iops);
     // A large request is many of the members: what takes time to simulate is bytes then.
-    let secs = secs.min((bytes / moved).max(REQUESTS_LEAST / iops));
+    let of_bytes = (bytes / moved).max(REQUESTS_LEAST / iops);
+    let more = if of_bytes < secs { 1.0 } else { REQUESTS_MORE };
+    let secs = secs.min(of_bytes);
     // Fast arrays do many times the requests in the least time; what is told does not get better by them, and takes as much longer.
     // What is left with a member missing is compared with the long run, and flash is faster before its buffers are full: the same time.
     let enough = if window == Window::Fault { secs * LONG_REQUESTS / requests } else { secs };
-    let least = |least: f64| least.min(REQUESTS_MORE * enough);
+    let least = |least: f64| least.min(more * enough);
     let length: f64 = secs.clamp(least(run_secs.0), run_secs.1);
     let written: f64 = apps
         .map(|app| rate(app) * bench.demands[app].bytes_mean * (1.0 - bench.demands[app].read_share))
