@@ -27,8 +27,6 @@ pub struct FeedingOrder {
     pub checkpoint: Option<(ByteCount, NanoSpan)>,
     /// Whether windows may be longer than those of the load, so that enough batches fall into them.
     pub may_lengthen: bool,
-    /// Whether to go on, doubling, where the largest number that was asked for keeps the bound.
-    pub until_missed: bool,
 }
 
 /// Batches of each accelerator before a window, in it, and the fewest that one may have before it is made longer.
@@ -38,8 +36,7 @@ const STEPS_MIN: u64 = 20;
 /// The share of the samples that may come from what was loaded ahead, and how much longer it is waited for more to be used up.
 const STOCK_MAX: f64 = 0.01;
 const RAMP_GROWTH: u64 = 4;
-/// The most accelerators that are tried, and how often a window is made longer.
-const ACCELERATORS_MAX: u32 = 4096;
+/// How often a window is made longer.
 const LONGER_MAX: u32 = 3;
 
 /// `load` with windows of so many batches, each of which takes `step_secs`.
@@ -204,7 +201,7 @@ pub fn feed<E>(
     for count in counts {
         found = look(count)?;
     }
-    while let Some(count) = found.as_ref().and_then(|found: &Feeding| found.next_count(order.until_missed)) {
+    while let Some(count) = found.as_ref().and_then(Feeding::next_count) {
         found = look(count)?;
     }
     if let (Some(found), Some(checkpoint)) = (&mut found, order.checkpoint) {
@@ -215,27 +212,19 @@ pub fn feed<E>(
 }
 
 impl Feeding {
-    /// The number to try next: between the largest that keeps the bound and the first that misses it, or twice the largest while none
-    /// has missed it and that is asked for. In between it is as many as keep the bound at the rate that storage gives where it is
-    /// missed, one more where these are known to, and else half of the way.
-    fn next_count(&self, until_missed: bool) -> Option<u32> {
+    /// The number to try next, between the largest that keeps the bound and the first that misses it: as many as keep the bound at the
+    /// rate that storage gives where it is missed, one more where these are known to, and else half of the way.
+    fn next_count(&self) -> Option<u32> {
         let below = self.most.unwrap_or(0);
-        match self.points.iter().find(|point| !point.keeps) {
-            Some(missed) => {
-                let above = missed.accelerators;
-                let likely = (f64::from(above) * missed.au_pct / self.au_goal_pct) as u32;
-                let next = match likely {
-                    likely if likely == below => below + 1,
-                    likely if likely > below => likely.min(above - 1),
-                    _ => below.midpoint(above),
-                };
-                (above - below > 1).then_some(next)
-            }
-            None if until_missed && below < ACCELERATORS_MAX => {
-                Some(below.saturating_mul(2).clamp(1, ACCELERATORS_MAX))
-            }
-            None => None,
-        }
+        let missed = self.points.iter().find(|point| !point.keeps)?;
+        let above = missed.accelerators;
+        let likely = (f64::from(above) * missed.au_pct / self.au_goal_pct) as u32;
+        let next = match likely {
+            likely if likely == below => below + 1,
+            likely if likely > below => likely.min(above - 1),
+            _ => below.midpoint(above),
+        };
+        (above - below > 1).then_some(next)
     }
 }
 
@@ -362,15 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_enough_batches_and_it_goes_on_until_the_bound_is_missed() {
+    fn windows_hold_enough_batches() {
         let like = like();
         let mut ran = Vec::new();
-        let order = FeedingOrder {
-            counts: vec![2],
-            may_lengthen: true,
-            until_missed: true,
-            ..FeedingOrder::default()
-        };
+        let order = FeedingOrder { counts: vec![2, 8], may_lengthen: true, ..FeedingOrder::default() };
         let found = feed(&like, &order, &mut |load| {
             let count = accelerator(&load.workload.spec).unwrap().count;
             // Seven are fed; a batch takes longer where more ask.
@@ -392,8 +376,7 @@ mod tests {
         .unwrap()
         .unwrap();
         assert_eq!((found.most, found.is_limit), (Some(7), true), "{found:?}");
-        assert!(found.points.iter().any(|point| point.accelerators == 8), "{found:?}");
-        for count in [2, 4, 7, 8] {
+        for count in [2, 7, 8] {
             let steps = ran.iter().rev().find(|(ran, _)| *ran == count).unwrap().1;
             assert!(steps >= STEPS_MIN, "{count}: {steps}");
         }

@@ -15,6 +15,9 @@ use raidlab_report::terminal::{self, TerminalOptions};
 use raidlab_workload::{Accelerator, AccessLine, AccessSpec, OfferedLoad};
 use raidlab_worlds::{Feeding, FeedingOrder, accelerator, feed};
 
+/// The most accelerators that are asked for.
+const ACCELERATORS_MAX: u32 = 4096;
+
 /// Ramp and window of the runs with accelerators: several batches of the slowest model.
 const RAMP: NanoSpan = NanoSpan::from_secs(1);
 const RUN: NanoSpan = NanoSpan::from_secs(4);
@@ -30,7 +33,7 @@ pub(super) struct Wanted {
 pub(super) fn wanted(text: &str) -> Result<Wanted, String> {
     let parsed = text.split_once(':').and_then(|(kind, count)| Some((kind, count.parse().ok()?)));
     match parsed {
-        Some((kind, count)) if !kind.is_empty() && (1..=4096).contains(&count) => {
+        Some((kind, count)) if !kind.is_empty() && (1..=ACCELERATORS_MAX).contains(&count) => {
             Ok(Wanted { kind: kind.to_owned(), count })
         }
         _ => Err("accelerators are a kind and a number, as h100:8".to_owned()),
@@ -128,8 +131,9 @@ pub(super) fn feed_best(
     };
     let checkpoint = args.checkpoint.map(|bytes| (bytes, CHECKPOINT_EVERY));
     let mut progress = Progress::start();
-    let counts = vec![wanted.count];
-    let order = FeedingOrder { counts, checkpoint, may_lengthen: true, until_missed: true };
+    // Twice as many tell what room there is; exactly how many it feeds took ten times as long as the plan.
+    let counts = vec![wanted.count, (2 * wanted.count).min(ACCELERATORS_MAX)];
+    let order = FeedingOrder { counts, checkpoint, may_lengthen: true };
     let mut runs = 0;
     let found = feed(&load, &order, &mut |load| {
         progress.show(&format!("feeding accelerators: {}", load.label()), searched_share(runs));
