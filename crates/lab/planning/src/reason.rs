@@ -269,7 +269,7 @@ pub(super) fn at_needs(bench: &Bench<'_>, at_need: &BTreeMap<usize, Performance>
 
 /// That many members share their parity, and what a rebuild of one then takes; a new line before it.
 pub(super) fn wide_group(geometry: Geometry, rebuild_hours: Option<f64>) -> String {
-    let group = geometry.members / u16::from(geometry.level.spans);
+    let group = geometry.members / geometry.level.spans;
     let has_parity = ["5", "6", "50", "60"].contains(&geometry.level.level.name());
     match rebuild_hours {
         Some(hours) if has_parity && group >= WIDE_GROUP => format!(

@@ -249,6 +249,9 @@ pub(super) fn md_settings(first: &Planned) -> Vec<String> {
     let Some(md) = &first.md else { return Vec::new() };
     let mut lines = vec![format!("Linux md of {} (names of devices are yours):", first.label)];
     lines.extend(md.lines.iter().map(|line| format!("- {line}")));
+    if md.lines.iter().any(|line| line.contains("/sys/")) {
+        lines.push("What is written to /sys is gone after a restart: a rule of udev or a unit of systemd writes it again.".to_owned());
+    }
     if let Some(memory) = md.memory {
         lines.push(format!("Its stripe cache takes {memory} of memory."));
     }
