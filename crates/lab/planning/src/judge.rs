@@ -139,7 +139,10 @@ pub(super) fn at_need(
     for (app, pace) in order.apps_of(run).zip(&mut paces) {
         let need = order.needs.requests_per_sec(app, bench.demands[app].bytes_mean);
         let Some(need) = need.filter(|need| HELD_TO * need < judged.performance[app].iops) else { continue };
-        if pace.held_iops.is_none() && !order.applications[app].workload.spec.pacing.is_open() {
+        let spec = &order.applications[app].workload.spec;
+        // Traces, and parts of a workload, have paces of their own.
+        let is_one_loop = spec.trace.is_none() && spec.parts.is_empty() && !spec.pacing.is_open();
+        if pace.held_iops.is_none() && is_one_loop {
             (pace.held_iops, is_less) = (Some(need), true);
         }
     }

@@ -249,7 +249,7 @@ pub(super) fn at_needs(bench: &Bench<'_>, at_need: &BTreeMap<usize, Performance>
     let order = bench.order;
     let of_app = |(app, found): (&usize, &Performance)| {
         let need = order.needs.requests_per_sec(*app, bench.demands[*app].bytes_mean)?;
-        // Parts of a workload have paces of their own, which nothing holds back.
+        // What was not held to it says nothing of it.
         if found.iops > HELD_TO * need {
             return None;
         }
