@@ -6,7 +6,9 @@ use raidlab_advisor::plan::estimate::Demand;
 use raidlab_advisor::plan::{OwnNeeds, Performance};
 use raidlab_hardware::DriveHistory;
 use raidlab_units::ByteCount;
-use raidlab_workload::{AccessSpec, LagSummary, MixPart, OpSummary, Pacing, Places, RequestRate, Workload};
+use raidlab_workload::{
+    AccessSpec, Actor, LagSummary, MixPart, OpSummary, Pacing, Places, RequestRate, Workload,
+};
 
 /// What the array is for.
 #[derive(Clone, Debug)]
@@ -110,6 +112,25 @@ impl Application {
             (None, []) => return Ok(()),
         };
         Err(PlanError::NotTogether { application: self.workload.name().to_owned(), what })
+    }
+
+    /// Refuses what has no line that says what it asks: a plan's arithmetic has nothing to go by.
+    pub(super) fn check_demand(&self) -> Result<(), PlanError> {
+        let spec = &self.workload.spec;
+        let has_lines = spec.trace.is_some() || spec.all_lines().any(|line| line.share_pct > 0);
+        let instead = match spec.actors().next() {
+            Some((_, actor)) if !has_lines => match actor {
+                Actor::Accelerator(_) => "plan with --accelerators KIND:N and --model",
+                Actor::Checkpoint(_) => {
+                    "plan for writes in sequence (storagebench-restore) at the rate needed, or with --accelerators and --checkpoint"
+                }
+                Actor::Log(_) | Actor::Compaction(_) | Actor::Cache(_) => {
+                    "run it on arrays with 'raidlab simulate', or plan for what 'raidlab observe' sees it ask"
+                }
+            },
+            _ => return Ok(()),
+        };
+        Err(PlanError::NoLines { application: self.workload.name().to_owned(), instead })
     }
 
     /// Requests per second of a loop that has a rate of its own.
@@ -217,6 +238,13 @@ mod tests {
             assert!(app(name).check_together().is_ok(), "{name}");
         }
         assert!(app("video-surveillance").check_together().is_err(), "it has two parts");
+        // A window of no length was what a plan for them ended with.
+        for name in ["kv-cache", "checkpoint-llama3-8b", "mlperf-unet3d-h100"] {
+            assert!(app(name).check_demand().is_err(), "{name}");
+        }
+        for name in ["postgresql-pgbench", "rocksdb-fill", "object-store", "md1200-oltp"] {
+            assert!(app(name).check_demand().is_ok(), "{name}");
+        }
         let (desktops, boot) = (app("vdi-steady"), app("vm-boot"));
         assert_eq!(desktops.demand_together().pace, Some(2000.0));
         assert_eq!(

@@ -178,6 +178,16 @@ pub enum PlanError {
         /// What it is instead.
         what: &'static str,
     },
+    /// An application says nothing of what it asks before it runs.
+    #[error(
+        "application '{application}' has no line that says what it asks, and a plan counts by that: {instead}"
+    )]
+    NoLines {
+        /// Its name.
+        application: String,
+        /// What can be planned or run in its place.
+        instead: &'static str,
+    },
     /// An application is for several targets, and there is one array.
     #[error(transparent)]
     Targets(#[from] SpecError),
@@ -273,6 +283,7 @@ pub fn plan(
     progress: &mut dyn FnMut(&str, f64),
 ) -> Result<PlanOutcome, PlanError> {
     order.applications.iter().try_for_each(|app| app.workload.spec.check_targets(1))?;
+    order.applications.iter().try_for_each(Application::check_demand)?;
     if order.together {
         order.applications.iter().try_for_each(Application::check_together)?;
     }
