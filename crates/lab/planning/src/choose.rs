@@ -503,8 +503,7 @@ fn planned_of(
     let loads = (0..runs.len()).map(load).collect();
     let mut reason = reason(bench, &judged, (&runs, &lives), (order, tried));
     reason += &beside(bench, &judged, &alone);
-    reason += &at_needs(bench, &at_need);
-    reason += &wide_group(judged.geometry, rebuild_hours);
+    reason += &(at_needs(bench, &at_need) + &wide_group(judged.geometry, rebuild_hours));
     Planned {
         parts: Parts {
             controller: models.controller.id.clone(),

@@ -137,14 +137,7 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         power_watts: args.power,
         slots: args.slots,
         mean_iops,
-        written_per_day: args
-            .written_per_day
-            .map(|size| size.0 as f64)
-            .or_else(|| history::written_per_day(asked, args.years))
-            .or_else(|| {
-                let every = CHECKPOINT_EVERY.as_secs_f64();
-                args.checkpoint.map(|bytes| bytes.0 as f64 * SECS_PER_DAY / every)
-            }),
+        written_per_day: written_per_day(args, asked),
         written_in_sequence: args.checkpoint.is_some(),
         years: args.years,
         keep_degraded: args.keep_degraded.map(|pct| pct / 100.0),
@@ -152,6 +145,14 @@ pub(super) fn needs(args: &Args, asked: &Asked) -> Result<Needs, Failure> {
         loss_per_year: Some(args.loss_per_year / 100.0),
         goal: args.goal.or((!args.bounds_parts()).then_some(Goal::Cheapest)),
     })
+}
+
+/// What the host writes in a day, if anything says so.
+fn written_per_day(args: &Args, asked: &Asked) -> Option<f64> {
+    let checkpoints =
+        args.checkpoint.map(|bytes| bytes.0 as f64 * SECS_PER_DAY / CHECKPOINT_EVERY.as_secs_f64());
+    let stated = args.written_per_day.map(|size| size.0 as f64);
+    stated.or_else(|| history::written_per_day(asked, args.years)).or(checkpoints)
 }
 
 /// The rates that all applications need, and in `own` those of one: what an application needs by itself counts where no option says
