@@ -60,7 +60,7 @@ fn streams_say_what_falls_short_and_what_is_warm() {
     // Nobody goes on after the timed read, so all but the slowest reader stop early; the files were just read.
     let ended =
         with(&["--streams", "8", "--reads-per-stream", "1", "--cold", "none", "--repeat", "2", "--keep"]);
-    ended.assert(0, &["were not cold: 100.0 % of their pages"]);
+    ended.assert(0, &["were not cold: "]);
     assert!(bench.path().join("b/raidlab-streams/00007").exists());
     ended.says(&["fairness"]);
     // What is there is used, read past the page cache, and stays.
