@@ -58,9 +58,22 @@ fn streams_say_what_falls_short_and_what_is_warm() {
     let streams = ["streams", "a", "b", "--size", "8MB", "--block", "64KiB"];
     let with = |more: &[&'static str]| bench.run(&[&streams[..], more].concat());
     // Nobody goes on after the timed read, so all but the slowest reader stop early; the files were just read.
-    let ended =
-        with(&["--streams", "8", "--reads-per-stream", "1", "--cold", "none", "--repeat", "2", "--keep"]);
-    ended.assert(0, &["were not cold: "]);
+    // Other tests are root, too, and a run of theirs that begins in between drops the pages of the whole machine: it is tried again.
+    let warm = "were not cold: 100.0 % of their pages";
+    let run = || {
+        for folder in ["a", "b"] {
+            let _ = std::fs::remove_dir_all(bench.path().join(folder).join("raidlab-streams"));
+        }
+        with(&["--streams", "8", "--reads-per-stream", "1", "--cold", "none", "--repeat", "2", "--keep"])
+    };
+    let mut ended = run();
+    for _ in 0..4 {
+        if ended.stderr.contains(warm) {
+            break;
+        }
+        ended = run();
+    }
+    ended.assert(0, &[warm]);
     assert!(bench.path().join("b/raidlab-streams/00007").exists());
     ended.says(&["fairness"]);
     // What is there is used, read past the page cache, and stays.
