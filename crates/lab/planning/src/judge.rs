@@ -149,12 +149,22 @@ pub(super) fn at_need(
     if !is_less {
         return Ok(None);
     }
+    at_paces(bench, judged, run, &paces).map(Some)
+}
+
+/// What the applications of run `run` get at these paces, as long as runs with a member missing take.
+fn at_paces(
+    bench: &Bench<'_>,
+    judged: &Judged,
+    run: usize,
+    paces: &[Pace],
+) -> Result<Vec<Performance>, PlanError> {
     let array = bench.array(judged, judged.geometry.spares, Window::Fault)?;
-    let load = load(bench, judged, run, Window::Fault, &paces);
+    let load = load(bench, judged, run, Window::Fault, paces);
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
-    Ok(Some(bench.performance(&result, run, &paces)))
+    Ok(bench.performance(&result, run, paces))
 }
 
 /// The pace of each application of run `run`, as the array was judged with.
@@ -459,13 +469,8 @@ pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Pe
     let bench = Bench { order: &order, parts: bench.parts, demands: &bench.demands[app..=app] };
     let alone = Performance { held_iops: None, ..judged.performance[app] };
     let judged = Judged { performance: vec![alone], ..judged.clone() };
-    let array = bench.array(&judged, judged.geometry.spares, Window::Fault)?;
     let paces = paces(&bench, &judged, 0);
-    let load = load(&bench, &judged, 0, Window::Fault, &paces);
-    let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
-        PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
-    })?;
-    Ok(bench.performance(&result, 0, &paces)[0])
+    Ok(at_paces(&bench, &judged, 0, &paces)?[0])
 }
 
 #[cfg(test)]
