@@ -5,7 +5,7 @@ use super::judge::Pace;
 use raidlab_advisor::plan::estimate::Demand;
 use raidlab_advisor::plan::{OwnNeeds, Performance};
 use raidlab_hardware::DriveHistory;
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan, three_digits};
 use raidlab_workload::{
     AccessSpec, Actor, LagSummary, MixPart, OpSummary, Pacing, Places, RequestRate, Workload,
 };
@@ -17,7 +17,14 @@ pub struct Application {
     pub workload: Workload,
     /// Requests in flight.
     pub iodepth: u32,
+    /// Whether the workload is that at its busiest, of one that changes over time.
+    pub is_busiest: bool,
+    /// Requests per second that arrive on average, where that is less.
+    pub mean_iops: Option<f64>,
 }
+
+/// What changes over a longer time is planned at its busiest. Windows are a few of shorter times long.
+pub(super) const STEADY: NanoSpan = NanoSpan::from_secs(1);
 
 /// All of `applications` at the same time: each is a part with a loop of its own and the pace given, if that is not its own. Those with a part of the capacity of their own lie one after the other on the volume, the others on all of it.
 pub(super) fn together(applications: &[Application], own: &[OwnNeeds], paces: &[Pace]) -> Workload {
@@ -77,9 +84,13 @@ pub fn default_history<'a>(
 }
 
 impl Application {
-    /// A workload with so many requests in flight. Where it is one part with a loop of its own, that part is all of it, so that it
-    /// can run beside others.
+    /// A workload with so many requests in flight, at its busiest: its parts work all the time, and requests arrive at the highest rate.
+    /// Where it is one part with a loop of its own, that part is all of it, so that it can run beside others.
     pub fn new(mut workload: Workload, iodepth: u32) -> Self {
+        let busiest = workload.spec.at_its_busiest(STEADY);
+        let is_busiest = busiest.is_some();
+        let mean_iops = arrivals_per_sec(&workload.spec).filter(|_| is_busiest);
+        workload.spec = busiest.unwrap_or(workload.spec);
         let spec = &mut workload.spec;
         let is_plain = |part: &MixPart| {
             part.weight.is_none() && part.actor.is_none() && part.phase == MixPart::default().phase
@@ -100,7 +111,16 @@ impl Application {
             };
             *spec = plain;
         }
-        Self { workload, iodepth }
+        Self { workload, iodepth, is_busiest, mean_iops }
+    }
+
+    /// What it asks for, in words.
+    pub fn accesses(&self) -> String {
+        let mean = self.mean_iops.map(|mean| format!(" ({} requests/s on average)", three_digits(mean)));
+        match self.is_busiest {
+            true => format!("{}, at its busiest{}", self.workload.accesses(), mean.unwrap_or_default()),
+            false => self.workload.accesses(),
+        }
     }
 
     /// Checks that it can run beside others as one stream of requests.
@@ -133,6 +153,11 @@ impl Application {
         Err(PlanError::NoLines { application: self.workload.name().to_owned(), instead })
     }
 
+    /// Whether it has a rate of its own.
+    pub(super) fn has_pace(&self) -> bool {
+        self.pace(1.0).is_some()
+    }
+
     /// Requests per second of a loop that has a rate of its own.
     fn pace(&self, bytes_mean: f64) -> Option<f64> {
         let Pacing::Closed(closed) = self.workload.spec.pacing else { return self.arrivals_per_sec() };
@@ -143,15 +168,7 @@ impl Application {
 
     /// Requests per second that arrive whatever the array does, where all of it comes so: what it needs unless less is stated.
     pub fn arrivals_per_sec(&self) -> Option<f64> {
-        let of = |pacing: Pacing| match pacing {
-            Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
-            Pacing::Closed(_) => None,
-        };
-        let AccessSpec { parts, pacing, .. } = &self.workload.spec;
-        // Parts with weights share the loop of the whole.
-        let shares = parts.is_empty() || parts.iter().any(|part| part.weight.is_some());
-        let loops = parts.iter().filter(|part| part.weight.is_none()).map(|part| part.pacing);
-        loops.chain(shares.then_some(*pacing)).map(of).sum()
+        arrivals_per_sec(&self.workload.spec)
     }
 
     /// What it got of an array at a pace, beside others.
@@ -195,25 +212,35 @@ impl Application {
                 pace: None,
             };
         }
-        let (mut weight, mut reads, mut random, mut bytes) = (0.0, 0.0, 0.0, 0.0);
-        for line in spec.all_lines() {
-            let share = f64::from(line.share_pct);
-            weight += share;
+        let (mut reads, mut random, mut bytes) = (0.0, 0.0, 0.0);
+        for (share, line) in spec.line_shares() {
             reads += share * f64::from(line.read_pct) / 100.0;
             random += share * f64::from(line.random_pct) / 100.0;
             bytes += share * f64::from(line.bytes);
         }
         let everywhere = Places::default();
         Demand {
-            read_share: reads / weight,
-            random_share: random / weight,
-            bytes_mean: bytes / weight,
+            read_share: reads,
+            random_share: random,
+            bytes_mean: bytes,
             iodepth: iodepth_of(spec, iodepth),
             is_spread: spec.places == everywhere && spec.parts.iter().all(|part| part.places == everywhere),
             metric,
             pace: None,
         }
     }
+}
+
+fn arrivals_per_sec(spec: &AccessSpec) -> Option<f64> {
+    let of = |pacing: Pacing| match pacing {
+        Pacing::Open(arrivals) => Some(arrivals.rate.per_second()),
+        Pacing::Closed(_) => None,
+    };
+    let AccessSpec { parts, pacing, .. } = spec;
+    // Parts with weights share the loop of the whole.
+    let shares = parts.is_empty() || parts.iter().any(|part| part.weight.is_some());
+    let loops = parts.iter().filter(|part| part.weight.is_none()).map(|part| part.pacing);
+    loops.chain(shares.then_some(*pacing)).map(of).sum()
 }
 
 /// Requests in flight: parts with loops of their own have theirs, those with weights share one.

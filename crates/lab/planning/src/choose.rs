@@ -15,7 +15,9 @@ use super::life::{DriveLife, drive_life};
 use super::md;
 use super::reason::{at_needs, beside, missed_with_faults, reason, rests_on, settings_label, wide_group};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
-use super::{Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss};
+use super::{
+    Application, Bench, Crew, PARTS_SHARE, PlanError, Planned, SearchEnd, Stage, alternatives, loss,
+};
 use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Needs, Performance, Ranking, Request, Role,
     Settings, diverse, roles,
@@ -305,7 +307,12 @@ impl Search<'_, '_, '_> {
     /// its kind, else of all. In a short run caches and buffers are not yet full.
     fn align_short_runs(&mut self) {
         let Self { bench, long, judged, .. } = self;
-        let apps = bench.order.applications.len() as f64;
+        // What has a rate of its own gets that, in short runs and in long ones.
+        let has_pace: Vec<bool> = bench.order.applications.iter().map(Application::has_pace).collect();
+        let apps = has_pace.iter().filter(|it| !**it).count() as f64;
+        if apps == 0.0 {
+            return self.ranking.sort(&mut self.judged);
+        }
         let kind = |drive: u16| &bench.parts.drives[usize::from(drive)].kind;
         let is_long = |one: &Judged| long.iter().any(|(geometry, _)| *geometry == one.geometry);
         for one in judged.iter_mut().filter(|one| !is_long(one)) {
@@ -322,7 +329,10 @@ impl Search<'_, '_, '_> {
             let Some(ratio) = ratio else { continue };
             one.score *= ratio;
             let of_app = ratio.powf(1.0 / apps);
-            for it in one.performance.iter_mut().filter(|it| it.held_iops.is_none()) {
+            for (it, has_pace) in one.performance.iter_mut().zip(&has_pace) {
+                if it.held_iops.is_some() || *has_pace {
+                    continue;
+                }
                 (it.iops, it.bytes_per_sec) = (it.iops * of_app, it.bytes_per_sec * of_app);
             }
         }

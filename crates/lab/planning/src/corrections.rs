@@ -66,7 +66,7 @@ fn side(group: &RunGroup<'_>, load: (&str, OfferedLoad), catalog: &Catalog) -> O
 /// What the requests of a built-in workload look like.
 fn shape(workload: &str) -> Option<RequestShape> {
     let workload = find_workload(workload, Path::new("")).ok()?;
-    let demand = Application { workload, iodepth: 1 }.demand();
+    let demand = Application::new(workload, 1).demand();
     Some(RequestShape { random_share: demand.random_share, bytes_mean: demand.bytes_mean })
 }
 

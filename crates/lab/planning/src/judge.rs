@@ -41,6 +41,12 @@ const NEAR: f64 = 1.1;
 /// How many times what it needs an application is held to, so that chance does not make it less.
 pub(super) const HELD_TO: f64 = 1.05;
 
+/// How many times as many requests arrive where it is asked what is left beyond those that do.
+pub(super) const MORE_ARRIVALS: f64 = 2.0;
+
+/// How many cycles of a load that changes its window lasts at least.
+const CYCLES: f64 = 4.0;
+
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
@@ -128,13 +134,16 @@ pub(super) fn load(bench: &Bench<'_>, judged: &Judged, run: usize, window: Windo
 }
 
 /// What the applications of run `run` get at the rates that they need, each held to its own; none where no rate is needed, or no
-/// more is got.
+/// more is got. Where all of them arrive by themselves, what they get if [`MORE_ARRIVALS`] times as many do.
 pub(super) fn at_need(
     bench: &Bench<'_>,
     judged: &Judged,
     run: usize,
 ) -> Result<Option<Vec<Performance>>, PlanError> {
     let (order, mut paces) = (bench.order, paces(bench, judged, run));
+    if order.all_arrive(run) {
+        return at_paces(bench, judged, run, (&paces, MORE_ARRIVALS)).map(Some);
+    }
     let mut is_less = false;
     for (app, pace) in order.apps_of(run).zip(&mut paces) {
         let need = order.needs.requests_per_sec(app, bench.demands[app].bytes_mean);
@@ -149,18 +158,19 @@ pub(super) fn at_need(
     if !is_less {
         return Ok(None);
     }
-    at_paces(bench, judged, run, &paces).map(Some)
+    at_paces(bench, judged, run, (&paces, 1.0)).map(Some)
 }
 
-/// What the applications of run `run` get at these paces, as long as runs with a member missing take.
+/// What the applications of run `run` get at these paces, as long as runs with a member missing take, with so many times the arrivals.
 fn at_paces(
     bench: &Bench<'_>,
     judged: &Judged,
     run: usize,
-    paces: &[Pace],
+    (paces, arrivals): (&[Pace], f64),
 ) -> Result<Vec<Performance>, PlanError> {
     let array = bench.array(judged, judged.geometry.spares, Window::Fault)?;
-    let load = load(bench, judged, run, Window::Fault, paces);
+    let mut load = load(bench, judged, run, Window::Fault, paces);
+    load.workload.spec = load.workload.spec.with_arrivals(arrivals);
     let result = run_simulated(&bench.models(judged.geometry), &array, &load).map_err(|source| {
         PlanError::Simulation { label: format!("{}, {}", bench.label(judged.geometry), load.label()), source }
     })?;
@@ -221,6 +231,8 @@ fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (Nan
     let enough = if window == Window::Fault { secs * LONG_REQUESTS / requests } else { secs };
     let least = |least: f64| least.min(more * enough);
     let length: f64 = secs.clamp(least(run_secs.0), run_secs.1);
+    let cycle = apps.clone().map(|app| bench.order.applications[app].workload.spec.cycle()).max();
+    let length = length.max(CYCLES * cycle.unwrap_or_default().as_secs_f64());
     let written: f64 = apps
         .map(|app| rate(app) * bench.demands[app].bytes_mean * (1.0 - bench.demands[app].read_share))
         .sum();
@@ -470,7 +482,7 @@ pub(super) fn alone(bench: &Bench<'_>, judged: &Judged, app: usize) -> Result<Pe
     let alone = Performance { held_iops: None, ..judged.performance[app] };
     let judged = Judged { performance: vec![alone], ..judged.clone() };
     let paces = paces(&bench, &judged, 0);
-    Ok(at_paces(&bench, &judged, 0, &paces)?[0])
+    Ok(at_paces(&bench, &judged, 0, (&paces, 1.0))?[0])
 }
 
 #[cfg(test)]

@@ -573,6 +573,11 @@ impl PlanOrder<'_> {
         if self.together { 1 } else { self.applications.len() }
     }
 
+    /// Whether all that the applications in a run ask arrives by itself.
+    fn all_arrive(&self, run: usize) -> bool {
+        self.apps_of(run).all(|app| self.applications[app].arrivals_per_sec().is_some())
+    }
+
     /// The applications in a run, by number.
     fn apps_of(&self, run: usize) -> Range<usize> {
         if self.together { 0..self.applications.len() } else { run..run + 1 }

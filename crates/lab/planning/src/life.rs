@@ -59,14 +59,16 @@ pub(super) fn drive_life(
     let share_of = |app: usize| {
         let does = judged.performance[app].iops;
         let needed = || needs.requests_per_sec(app, bench.demands[app].bytes_mean);
-        let at = needs.mean_iops_of(app).or_else(needed);
+        let at = needs.mean_iops_of(app).or(bench.order.applications[app].mean_iops).or_else(needed);
         at.map_or(1.0, |at| (at / does).min(1.0))
     };
     let iops = apps.clone().map(|app| judged.performance[app].iops * share_of(app)).sum();
     // Each application at the pace that it needs, by what it writes of all.
     let written_by = |app: usize| match &run.parts[..] {
-        [] => run.ops.write.bytes_per_sec.0,
-        parts => parts[app - apps.start].ops.write.bytes_per_sec.0,
+        parts if bench.order.together && !parts.is_empty() => {
+            parts[app - apps.start].ops.write.bytes_per_sec.0
+        }
+        _ => run.ops.write.bytes_per_sec.0,
     };
     let by_host: f64 = apps.clone().map(written_by).sum();
     let paced: f64 = apps.clone().map(|app| written_by(app) * share_of(app)).sum();

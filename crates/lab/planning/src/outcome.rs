@@ -30,7 +30,7 @@ impl PlannedApplication {
     pub(super) fn all(applications: &[Application]) -> Vec<Self> {
         let of = |(index, app): (usize, &Application)| Self {
             name: part_name(applications, index),
-            load: app.workload.accesses(),
+            load: app.accesses(),
         };
         applications.iter().enumerate().map(of).collect()
     }

@@ -4,7 +4,7 @@
 use super::alternatives::missed_needs;
 use super::application::part_name;
 use super::estimates::PerformanceRange;
-use super::judge::HELD_TO;
+use super::judge::{HELD_TO, MORE_ARRIVALS};
 use super::life::{DriveLife, WARRANTY_YEARS};
 use super::{Bench, zones};
 use raidlab_advisor::Bound;
@@ -244,25 +244,33 @@ pub(super) fn beside(bench: &Bench<'_>, judged: &Judged, alone: &[Performance]) 
     text
 }
 
-/// What applications take at the rates that they need, where the array does more; a new line before each.
+/// What applications take at the rates that they need, where the array does more, or if more arrives; a new line before each.
 pub(super) fn at_needs(bench: &Bench<'_>, at_need: &BTreeMap<usize, Performance>) -> String {
     let order = bench.order;
     let of_app = |(app, found): (&usize, &Performance)| {
-        let need = order.needs.requests_per_sec(*app, bench.demands[*app].bytes_mean)?;
-        // What was not held to it says nothing of it.
-        if found.iops > HELD_TO * need {
-            return None;
-        }
+        let all_arrive = order.all_arrive(if order.together { 0 } else { *app });
         let span = |lat_ns: f64| NanoSpan(lat_ns as u64);
         let bounds = order.needs.latency_of(*app).filter(|bound| !bound.is_on_mean());
         let bounds =
             bounds.map(|bound| format!(", {} {}", bound.figure_name(), span(bound.figure_in(found))));
         let name = part_name(order.applications, *app);
-        Some(format!(
-            "\nAt the {need:.0} requests/s that {name} needs, a request takes {} on average{}.",
-            span(found.lat_ns_mean),
-            bounds.collect::<String>()
-        ))
+        let takes = format!("{} on average{}", span(found.lat_ns_mean), bounds.collect::<String>());
+        if let Some(arrive) = order.applications[*app].arrivals_per_sec().filter(|_| all_arrive) {
+            let (more, served) = (MORE_ARRIVALS * arrive, MORE_ARRIVALS * found.iops);
+            let then = if served < more {
+                format!("{} of them would be served, and the others wait ever longer", three_digits(served))
+            } else {
+                format!("a request would take {takes}")
+            };
+            let more = three_digits(more);
+            return Some(format!("\nIf twice as many requests of {name} arrived ({more}/s), {then}."));
+        }
+        let need = order.needs.requests_per_sec(*app, bench.demands[*app].bytes_mean)?;
+        // What was not held to it says nothing of it.
+        if found.iops > HELD_TO * need {
+            return None;
+        }
+        Some(format!("\nAt the {need:.0} requests/s that {name} needs, a request takes {takes}."))
     };
     at_need.iter().filter_map(of_app).collect()
 }

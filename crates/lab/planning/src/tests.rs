@@ -83,7 +83,7 @@ fn hardly_ever(pace: &str) -> Application {
     let line = "[[line]]\nsize = \"8KiB\"\nshare_pct = 100\nread_pct = 100\nrandom_pct = 100\n";
     let text = format!("{head}{pace}\n{line}");
     let workload = raidlab_workload::Workload::from_toml("idle.toml", &text).expect("it is a workload");
-    Application { workload, iodepth: 1 }
+    Application::new(workload, 1)
 }
 
 fn space() -> Space {

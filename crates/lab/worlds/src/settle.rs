@@ -121,8 +121,8 @@ pub(crate) fn resting_writes(array: &ModelledArray, spec: &AccessSpec) -> Option
         return None;
     }
     let (mut count, mut random, mut written, mut only_writes) = (0.0, 0.0, 0.0, true);
-    for line in spec.all_lines() {
-        let writes = f64::from(line.share_pct) * f64::from(100 - line.read_pct.min(100));
+    for (share, line) in spec.line_shares() {
+        let writes = share * f64::from(100 - line.read_pct.min(100));
         let to_random = writes * f64::from(line.random_pct) / 100.0;
         count += to_random;
         random += to_random * f64::from(line.bytes);

@@ -106,6 +106,13 @@ impl RequestRate {
         fits.then_some(Self { per_second_millionths: millionths as u64 })
     }
 
+    /// So many times the rate, as far as there is such a rate.
+    #[must_use]
+    pub fn times(self, times: f64) -> Self {
+        let millionths = (self.per_second_millionths as f64 * times).round();
+        Self { per_second_millionths: (millionths as u64).clamp(1, Self::MAX_MILLIONTHS) }
+    }
+
     /// Returns millionths of requests per second; above zero.
     pub const fn millionths(self) -> u64 {
         self.per_second_millionths

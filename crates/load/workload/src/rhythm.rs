@@ -56,6 +56,13 @@ pub struct OnOff {
     pub lengths: SpanLaw,
 }
 
+impl OnOff {
+    /// On and off, on average.
+    pub fn cycle(self) -> NanoSpan {
+        NanoSpan(self.on.get().saturating_add(self.off.get()))
+    }
+}
+
 /// How lengths of time are spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -94,9 +101,30 @@ impl Rhythm {
         (whole > 0.0).then(|| all / whole)
     }
 
+    /// The same without what changes over more than `longer`, and how many times its mean the rate is at the busiest of that.
+    #[must_use]
+    pub fn at_its_busiest(&self, longer: NanoSpan) -> (Self, f64) {
+        let (mut steady, mut times) = (self.clone(), 1.0);
+        if let Some(mean) = self.mean().filter(|_| self.period() > longer) {
+            let most = self.steps.iter().fold(0.0_f64, |most, (_, rate)| most.max(*rate));
+            times *= most / mean;
+            steady.steps.clear();
+        }
+        if let Some(OnOff { on, off, .. }) = self.on_off.filter(|it| it.cycle() > longer) {
+            times *= 1.0 + off.get() as f64 / on.get() as f64;
+            steady.on_off = None;
+        }
+        (steady, times)
+    }
+
     /// How long its steps last together.
     pub fn period(&self) -> NanoSpan {
         NanoSpan(self.steps.iter().fold(0, |sum, (span, _)| sum.saturating_add(span.get())))
+    }
+
+    /// How long it is until it is as it was, but for what changes by chance; zero where it is steady.
+    pub fn cycle(&self) -> NanoSpan {
+        self.period().max(self.on_off.map_or(NanoSpan::ZERO, OnOff::cycle))
     }
 
     /// Whether its steps are the hours of a day, and how long that is.

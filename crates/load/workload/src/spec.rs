@@ -196,6 +196,45 @@ impl AccessSpec {
         self.trace.is_some() || !self.rhythm.is_steady() || self.parts.iter().any(of_part)
     }
 
+    /// The same at its busiest, where it changes over more than `longer`: parts are at work all the time, and requests arrive at the
+    /// highest rate; none where nothing changes.
+    pub fn at_its_busiest(&self, longer: NanoSpan) -> Option<Self> {
+        let mut busiest = self.clone();
+        let own = std::iter::once((&mut busiest.rhythm, &mut busiest.pacing));
+        let of_parts = busiest.parts.iter_mut().map(|part| {
+            if part.phase.every.is_none_or(|every| every > longer) {
+                part.phase = Phase::default();
+            }
+            (&mut part.rhythm, &mut part.pacing)
+        });
+        for (rhythm, pacing) in own.chain(of_parts) {
+            let (steady, times) = rhythm.at_its_busiest(longer);
+            *rhythm = steady;
+            if let Pacing::Open(arrivals) = pacing {
+                arrivals.rate = arrivals.rate.times(times);
+            }
+        }
+        (busiest != *self).then_some(busiest)
+    }
+
+    /// The longest of the times in which it changes and is again as it was; zero where it is steady.
+    pub fn cycle(&self) -> NanoSpan {
+        let of_part = |part: &MixPart| part.rhythm.cycle().max(part.phase.every.unwrap_or_default());
+        self.parts.iter().map(of_part).fold(self.rhythm.cycle(), NanoSpan::max)
+    }
+
+    /// The same with so many times the arrivals.
+    #[must_use]
+    pub fn with_arrivals(mut self, times: f64) -> Self {
+        let of_parts = self.parts.iter_mut().map(|part| &mut part.pacing);
+        for pacing in std::iter::once(&mut self.pacing).chain(of_parts) {
+            if let Pacing::Open(arrivals) = pacing {
+                arrivals.rate = arrivals.rate.times(times);
+            }
+        }
+        self
+    }
+
     /// Whether all that it does is to train: accelerators that read, and checkpoints.
     pub fn is_training(&self) -> bool {
         let trains =
@@ -265,6 +304,32 @@ impl AccessSpec {
     /// All lines, of all parts.
     pub fn all_lines(&self) -> impl Iterator<Item = &AccessLine> {
         self.lines.iter().chain(self.parts.iter().flat_map(|part| &part.lines))
+    }
+
+    /// All lines with their shares of all requests, which add up to one. Parts with weights have these. Loops with rates of their own have
+    /// shares by these where all are so; else nobody knows, and they count alike.
+    pub fn line_shares(&self) -> impl Iterator<Item = (f64, &AccessLine)> {
+        let weights: f64 = self.parts.iter().filter_map(|part| part.weight).map(f64::from).sum();
+        let own = if weights > 0.0 || self.parts.is_empty() { Some(self.pacing) } else { None };
+        let loops = self.parts.iter().filter(|part| part.weight.is_none() && !part.lines.is_empty());
+        let loops = || own.into_iter().chain(loops.clone().map(|part| part.pacing));
+        let has_rates = loops().all(Pacing::is_open);
+        let of_loop = move |pacing: Pacing| match pacing {
+            Pacing::Open(arrivals) if has_rates => arrivals.rate.per_second(),
+            _ => 1.0,
+        };
+        let all: f64 = loops().map(of_loop).sum();
+        let of_part = move |part: &MixPart| match part.weight {
+            Some(weight) => of_loop(self.pacing) * f64::from(weight) / weights,
+            None => of_loop(part.pacing),
+        };
+        let streams = std::iter::once((of_loop(self.pacing), &self.lines[..]));
+        let streams = streams.chain(self.parts.iter().map(move |part| (of_part(part), &part.lines[..])));
+        streams.flat_map(move |(share, lines)| {
+            let requests = |line: &AccessLine| f64::from(line.share_pct) * f64::from(line.burst);
+            let of_stream: f64 = lines.iter().map(requests).sum();
+            lines.iter().map(move |line| (share / all * requests(line) / of_stream, line))
+        })
     }
 
     /// Requests in flight at most in a run that asks for `run` of them: its own number where it has one, and the sum

@@ -13,7 +13,7 @@ use super::{
     Bulk, ControllerPart, DrivePart, DrivePlaces, EnclosurePart, Geometry, Hardware, Life, Needs, PartList,
     Rejection, Request, Settings, Wear,
 };
-use raidlab_raid::{LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
+use raidlab_raid::{Layout, LayoutError, LayoutSpec, Level, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockCount, ByteCount, BytesPerSec};
 use std::collections::BTreeMap;
 
@@ -295,7 +295,7 @@ pub fn check_layouts(space: &Space) -> Result<(), LayoutError> {
     let layouts = space.levels.iter().flat_map(|level| counts.clone().map(|count| spec(*level, count)));
     let mut first = None;
     for spec in layouts {
-        match build_layout(&spec) {
+        match sold_layout(&spec) {
             Ok(_) => return Ok(()),
             Err(error) => first = first.or(Some(error)),
         }
@@ -309,8 +309,19 @@ pub fn data_held(level: LevelVariant, members: u16) -> Option<(u16, f64)> {
     Some((facts.shape.data_strips, facts.usable_members))
 }
 
+/// The layout, if Linux md and controllers make it: each span of RAID 60 is a RAID 6, of four members and more, which arithmetic does not
+/// ask for.
+fn sold_layout(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
+    const LEAST: u16 = 4;
+    let LayoutSpec { level: LevelVariant { level, spans, .. }, members, .. } = *spec;
+    if level == Level::Raid60 && members < LEAST * spans {
+        return Err(LayoutError::SpanMembers { level, members, spans, minimum: LEAST, maximum: 256 });
+    }
+    build_layout(spec)
+}
+
 fn layout_facts(level: LevelVariant, members: u16) -> Option<LayoutFacts> {
-    let layout = build_layout(&spec(level, members)).ok()?;
+    let layout = sold_layout(&spec(level, members)).ok()?;
     let survived = layout.failures_survived();
     Some(LayoutFacts {
         shape: layout.shape(),

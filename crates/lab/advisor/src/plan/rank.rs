@@ -212,7 +212,10 @@ impl Judged {
         let performance = || self.performance.iter().enumerate();
         let rates = performance().flat_map(|(app, it)| {
             let iops = needs.iops_of(app).map(|need| over(it.iops, need));
-            iops.into_iter().chain(needs.bytes_per_sec_of(app).map(|need| over(it.bytes_per_sec, need)))
+            let both =
+                iops.into_iter().chain(needs.bytes_per_sec_of(app).map(|need| over(it.bytes_per_sec, need)));
+            // What arrives at exactly that rate is served, and no array serves more of it: this is no margin.
+            both.filter(|margin| *margin != 0.0)
         });
         // The load is raised until a latency meets its bound, where a rate is needed, too: what it does beyond that rate is its margin.
         let is_raised = |app: usize, it: &Performance| {

@@ -62,7 +62,7 @@ pub(super) fn of_page(name: &str) -> Application {
     let (_, rest) = PAGE.split_once("```toml\n# backup.toml\n").expect("the page has that file");
     let (text, _) = rest.split_once("```").expect("it ends");
     let workload = Workload::from_toml("backup.toml", text).expect("it is a workload");
-    Application { workload, iodepth: 64 }
+    Application::new(workload, 64)
 }
 
 fn best_of(system: &System) -> Planned {

@@ -137,7 +137,7 @@ fn what_is_more_than_one_stream_is_refused_together() {
         random_pct = 100
     "#;
     let workload = raidlab_workload::Workload::from_toml("mix.toml", text).expect("it is a workload");
-    let apps = [application("md1200-oltp", 4), Application { workload, iodepth: 1 }];
+    let apps = [application("md1200-oltp", 4), Application::new(workload, 1)];
     let drives = ids(&["st9146852ss"]);
     let refused = planned(&disks(needs(ByteCount(1)), &apps, &drives)).expect_err("it has parts");
     assert!(refused.to_string().contains("'mix' has parts of its own"), "{refused}");

@@ -36,7 +36,7 @@ pub(crate) fn needs(order: &PlanOrder<'_>) -> String {
         several => format!("any {several} failed drives survived"),
     };
     let of_each = if order.applications.len() > 1 { " of each application" } else { "" };
-    let of_load = |app: &Application| format!("{} ({})", app.workload.name(), app.workload.accesses());
+    let of_load = |app: &Application| format!("{} ({})", app.workload.name(), app.accesses());
     let loads: Vec<String> = order.applications.iter().map(of_load).collect();
     let usable = format!("{} for {}", usable(needs), loads.join(" and "));
     let mut parts = vec![usable, failures];

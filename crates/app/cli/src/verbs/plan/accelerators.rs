@@ -62,7 +62,7 @@ pub(super) fn application(wanted: &Wanted, model: &str) -> Result<(Application, 
     let name = format!("{} with {}", training.name(), OfferedLoad::Accelerators(wanted.count));
     let spec = AccessSpec::new(name, vec![read_of(it, wanted.count)]);
     let workload = Workload { spec, ..training };
-    Ok((Application { workload, iodepth: iodepth.clamp(1, 4096) }, needed))
+    Ok((Application::new(workload, iodepth.clamp(1, 4096)), needed))
 }
 
 /// A read of so many accelerators: as long as a loader's, or a sample that is shorter, and in sequence where one loader is alone.

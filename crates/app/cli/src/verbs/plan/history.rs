@@ -51,7 +51,7 @@ pub(super) fn read(
             let Some((workload, found)) = device.workload().zip(Past::of(device)) else { continue };
             remark(format_args!("note: {}", said(device, &found)));
             past.push((applications.len(), found));
-            applications.push(Application { workload, iodepth });
+            applications.push(Application::new(workload, iodepth));
         }
         if history.devices.iter().all(|device| device.workload().is_none()) {
             let problem = anyhow::anyhow!("{} tells of no device that was read or written", path.display());

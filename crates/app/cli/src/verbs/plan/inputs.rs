@@ -100,7 +100,7 @@ impl AppArgs {
                     ));
                 }
             }
-            applications.push(Application { workload, iodepth: plain });
+            applications.push(Application::new(workload, plain));
         }
         if let Some(wanted) = &self.accelerators {
             let (application, needed) = accelerators::application(wanted, &self.model)?;
@@ -131,7 +131,7 @@ impl AppArgs {
         for step in import.steps {
             let own = step.run.iodepths.iter().copied().max();
             let iodepth = self.iodepth.or(own).unwrap_or(64).clamp(1, 4096);
-            to.push(Application { workload: step.workload, iodepth });
+            to.push(Application::new(step.workload, iodepth));
         }
         Ok(())
     }
