@@ -161,6 +161,7 @@ fn no_number(error: &clap::Error) -> Option<Failure> {
     let source = error.source()?;
     let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
         Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "is out of range",
+        Some(IntErrorKind::Zero) => "has to be 1 or more",
         Some(_) => "is no whole number",
         None if source.is::<ParseFloatError>() => "is no number",
         None if source.is::<AddrParseError>() => "is no address with a port, such as 127.0.0.1:10809",

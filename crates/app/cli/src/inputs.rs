@@ -18,8 +18,11 @@ use std::path::{Path, PathBuf};
 
 /// Reads a number above zero, which a need or a limit is.
 pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| format!("'{text}' is no number above zero: write one such as 800 or 1.5e3"))
+    const MOST: f64 = 1e15;
+    let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= MOST);
+    number.ok_or_else(|| {
+        format!("'{text}' is no number above zero and up to 1e15: write one such as 800 or 1.5e3")
+    })
 }
 
 /// Reads a size above zero.
@@ -30,6 +33,11 @@ pub(crate) fn some_bytes(text: &str) -> Result<ByteCount, String> {
 /// Reads a time above zero.
 pub(crate) fn some_time(text: &str) -> Result<NanoSpan, String> {
     above_zero_of(text, "no request takes no time: write a time such as 20ms")
+}
+
+/// Reads how long a search may take, above zero.
+pub(crate) fn search_time(text: &str) -> Result<NanoSpan, String> {
+    above_zero_of(text, "nothing is found in no time: write a time such as 10s")
 }
 
 /// Reads the time between two checkpoints, above zero.

@@ -22,6 +22,7 @@ use raidlab_advisor::plan::{
     Enumeration, Frontier, Geometry, Hardware, Judged, Kept, Needs, Performance, Ranking, Request, Role,
     Settings, diverse, roles,
 };
+use raidlab_advisor::risk::LossChance;
 use raidlab_hardware::{Catalog, DriveHistory, End};
 use raidlab_units::{ByteCount, counted};
 use raidlab_workload::{BottleneckFacts, RunResult};
@@ -41,6 +42,9 @@ const SMALLER: [usize; 3] = [0, 1, 2];
 /// Best arrays whose chunks are tried.
 const CHUNKS_OF: usize = 2;
 
+/// Arrays at most that would take less and are run for longer for they missed a need by little.
+const NEAR_MISSES_MAX: usize = 3;
+
 /// How often others are run for longer at most because of what the longer runs found.
 const OTHERS_MAX: usize = 3;
 
@@ -50,6 +54,7 @@ const SEARCH_SHARE: f64 = 0.55;
 const KINDS_SHARE: f64 = 0.65;
 const SMALLER_SHARE: f64 = 0.75;
 const LONG_SHARE: f64 = 0.85;
+const FAULTS_SHARE: f64 = 0.94;
 
 /// What was chosen.
 pub(super) struct Chosen<'a> {
@@ -214,29 +219,16 @@ impl Search<'_, '_, '_> {
     /// Runs the best and what is shown beside it longer, degraded and rebuilding.
     pub(super) fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
         let (bench, needs) = (self.bench, self.ranking.needs);
-        let may_be_shown = shown(&self.judged, needs);
-        let rows = diverse(&may_be_shown, self.ranking, bench.parts, bench.order.top);
-        let best: Vec<Judged> = rows.iter().map(|row| may_be_shown[row.index].clone()).collect();
-        let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
-        let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
-        let results = self.with_others(results)?;
-        // The longer runs may have changed what is shown.
-        let mut long = shown(results.iter().map(|(judged, _)| judged), needs);
-        self.ranking.sort(&mut long);
-        let rows = diverse(&long, self.ranking, bench.parts, bench.order.top);
-        let is_shown = |one: &Judged| rows.iter().any(|row| long[row.index].geometry == one.geometry);
-        let mut told = self.tell(results.into_iter().filter(|(judged, _)| is_shown(judged)).collect())?;
-        for one in &told {
-            self.take(&one.judged);
-        }
+        let mut told = self.told()?;
         self.align_short_runs();
         told.sort_by_cached_key(|one| (self.ranking.key(&one.judged), one.judged.geometry));
-        // Faults may have changed it, too.
         let order = shown(told.iter().map(|one| &one.judged), needs);
+        let rows = diverse(&order, self.ranking, bench.parts, bench.order.top);
+        let order: Vec<Judged> = rows.iter().map(|row| order[row.index].clone()).collect();
         told.retain(|one| order.iter().any(|it| it.geometry == one.judged.geometry));
         let all = shown(&self.judged, needs);
         let roles = roles(&order, &all, self.ranking, bench.parts);
-        let range = self.range(&told)?;
+        let range = self.tell_first(&mut told)?;
         let apps = bench.order.applications;
         let planned = told.into_iter().zip(roles);
         let planned = planned.map(|(one, roles)| planned_of(bench, one, roles, (&order, &self.tried)));
@@ -248,6 +240,59 @@ impl Search<'_, '_, '_> {
             first.range = range;
         }
         Ok(planned)
+    }
+
+    /// The best and what is shown beside it, after longer runs and faults. Where these miss a need that short runs kept, what comes next
+    /// instead is run, too.
+    fn told(&mut self) -> Result<Vec<Told>, PlanError> {
+        let (bench, needs) = (self.bench, self.ranking.needs);
+        let may_be_shown = shown(&self.judged, needs);
+        let rows = diverse(&may_be_shown, self.ranking, bench.parts, bench.order.top);
+        let mut best: Vec<Judged> = rows.iter().map(|row| may_be_shown[row.index].clone()).collect();
+        best.extend(self.near_misses());
+        let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
+        let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
+        let mut results = self.with_others(results)?;
+        let mut told: Vec<Told> = Vec::new();
+        for round in 0..=OTHERS_MAX {
+            let mut long = shown(results.iter().map(|(judged, _)| judged), needs);
+            self.ranking.sort(&mut long);
+            let rows = diverse(&long, self.ranking, bench.parts, bench.order.top);
+            let is_shown = |one: &Judged| rows.iter().any(|row| long[row.index].geometry == one.geometry);
+            let is_told = |one: &Judged| told.iter().any(|it| it.judged.geometry == one.geometry);
+            let next = results.iter().filter(|(one, _)| is_shown(one) && !is_told(one)).cloned().collect();
+            for one in self.tell(next)? {
+                self.take(&one.judged);
+                let place = results.iter_mut().find(|(judged, _)| judged.geometry == one.judged.geometry);
+                place.expect("it is of them").0 = one.judged.clone();
+                told.push(one);
+            }
+            self.ranking.sort(&mut self.judged);
+            let is_told = |one: &Judged| told.iter().any(|it| it.judged.geometry == one.geometry);
+            let Some(first) =
+                self.judged.first().filter(|first| round < OTHERS_MAX && !is_told(first)).cloned()
+            else {
+                break;
+            };
+            if results.iter().all(|(judged, _)| judged.geometry != first.geometry) {
+                results.extend(self.run_longer(&[first])?);
+            }
+        }
+        Ok(told)
+    }
+
+    /// Arrays that would take less than the best, and miss by little in a short run what they may keep in a longer one.
+    fn near_misses(&self) -> Vec<Judged> {
+        let needs = self.ranking.needs;
+        let Some(best) = self.judged.first().filter(|best| best.keeps(needs) && needs.wants_cheapest())
+        else {
+            return Vec::new();
+        };
+        let takes = |one: &Judged| self.ranking.effort(one).unwrap_or(f64::INFINITY);
+        let mut near: Vec<&Judged> = self.judged.iter().collect();
+        near.retain(|one| takes(one) < takes(best) && one.nearly_keeps(needs));
+        near.sort_by(|one, other| takes(one).total_cmp(&takes(other)));
+        near.into_iter().take(NEAR_MISSES_MAX).cloned().collect()
     }
 
     /// `results` of longer runs, and those of what they put first, where by its short run it may be by chance; then of what is shown
@@ -266,15 +311,19 @@ impl Search<'_, '_, '_> {
             if others.is_empty() {
                 break;
             }
-            let stage = Stage { label: "running another one for longer", from: LONG_SHARE, to: LONG_SHARE };
-            let more = judge_all(self.bench, self.crew, stage, (&others, Window::Long))?;
-            self.simulated += more.len() as u64;
-            for (judged, _) in &more {
-                self.take(judged);
-            }
-            results.extend(more);
+            results.extend(self.run_longer(&others)?);
         }
         Ok(results)
+    }
+
+    fn run_longer(&mut self, others: &[Judged]) -> Result<Vec<(Judged, Vec<RunResult>)>, PlanError> {
+        let stage = Stage { label: "running another one for longer", from: LONG_SHARE, to: LONG_SHARE };
+        let more = judge_all(self.bench, self.crew, stage, (others, Window::Long))?;
+        self.simulated += more.len() as u64;
+        for (judged, _) in &more {
+            self.take(judged);
+        }
+        Ok(more)
     }
 
     /// What is run for longer next, after these `results`.
@@ -304,7 +353,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Puts what was run briefly beside what was run for longer: times what longer runs came to for arrays of the same drive, else of
-    /// its kind, else of all. In a short run caches and buffers are not yet full.
+    /// its kind; of the same controller first. In a short run caches and buffers are not yet full.
     fn align_short_runs(&mut self) {
         let Self { bench, long, judged, .. } = self;
         // What has a rate of its own gets that, in short runs and in long ones.
@@ -316,16 +365,18 @@ impl Search<'_, '_, '_> {
         let kind = |drive: u16| &bench.parts.drives[usize::from(drive)].kind;
         let is_long = |one: &Judged| long.iter().any(|(geometry, _)| *geometry == one.geometry);
         for one in judged.iter_mut().filter(|one| !is_long(one)) {
-            let own = one.geometry.drive;
-            let mean = |is_like: &dyn Fn(u16) -> bool| {
-                let ratios =
-                    long.iter().filter(|(geometry, _)| is_like(geometry.drive)).map(|(_, ratio)| *ratio);
+            let own = one.geometry;
+            let mean = |is_like: &dyn Fn(&Geometry) -> bool| {
+                let ratios = long.iter().filter(|(geometry, _)| is_like(geometry)).map(|(_, ratio)| *ratio);
                 let (count, sum) = ratios.fold((0.0, 0.0), |(count, sum), ratio| (count + 1.0, sum + ratio));
                 (count > 0.0).then(|| sum / count)
             };
-            let ratio = mean(&|drive| drive == own)
-                .or_else(|| mean(&|drive| kind(drive) == kind(own)))
-                .or_else(|| mean(&|_| true));
+            let of_kind = |other: &Geometry| kind(other.drive) == kind(own.drive);
+            let ratio = mean(&|other| other.drive == own.drive && other.controller == own.controller)
+                .or_else(|| mean(&|other| of_kind(other) && other.controller == own.controller))
+                // What makes it faster may be the other controller.
+                .or_else(|| mean(&|other| other.drive == own.drive).map(|ratio| ratio.min(1.0)))
+                .or_else(|| mean(&of_kind).map(|ratio| ratio.min(1.0)));
             let Some(ratio) = ratio else { continue };
             one.score *= ratio;
             let of_app = ratio.powf(1.0 / apps);
@@ -339,24 +390,14 @@ impl Search<'_, '_, '_> {
         self.ranking.sort(&mut self.judged);
     }
 
-    /// All that is told of each of `results` besides: bottlenecks, faults, and each application alone.
+    /// All that is told of each of `results` besides: faults, the chance of loss with their rebuild, and each application alone.
     fn tell(&mut self, results: Vec<(Judged, Vec<RunResult>)>) -> Result<Vec<Told>, PlanError> {
         let bench = self.bench;
-        // What holds up the best is worth its runs; of the others their figures are.
-        let first = results.iter().map(|(judged, _)| self.ranking.key(judged)).min();
-        let jobs: Vec<(usize, Job)> = results
-            .iter()
-            .enumerate()
-            .flat_map(|(one, (judged, _))| {
-                let is_first = first == Some(self.ranking.key(judged));
-                Job::all(bench, judged, is_first).map(move |job| (one, job))
-            })
-            .collect();
-        let stage = Stage {
-            label: "failing a member of the best, and looking for bottlenecks",
-            from: LONG_SHARE,
-            to: 0.97,
+        let of_one = |(one, (judged, _)): (usize, &(Judged, _))| {
+            Job::of_shown(bench, judged).map(move |job| (one, job)).collect::<Vec<_>>()
         };
+        let jobs: Vec<(usize, Job)> = results.iter().enumerate().flat_map(of_one).collect();
+        let stage = Stage { label: "failing a member of the best", from: LONG_SHARE, to: FAULTS_SHARE };
         let run = |index: usize| {
             let (one, job) = jobs[index];
             job.run(bench, &results[one].0)
@@ -366,53 +407,65 @@ impl Search<'_, '_, '_> {
             judged,
             runs,
             faults: Faults::default(),
+            risk: None,
             alone: Vec::new(),
             at_need: BTreeMap::new(),
         };
         let mut told: Vec<Told> = results.into_iter().map(told).collect();
         for ((one, _), found) in jobs.iter().zip(done) {
-            let one = &mut told[*one];
-            match found {
-                Found::Bottleneck(run, facts) => one.runs[run].bottleneck = Some(facts),
-                Found::Faults(of_run) => one.faults.add(of_run),
-                Found::Alone(performance) => one.alone.push(performance),
-                Found::AtNeed(run, all) => {
-                    one.at_need.extend(bench.order.apps_of(run).zip(all.into_iter().flatten()));
-                }
-            }
+            told[*one].take(found, bench);
         }
-        if bench.order.needs.keep_degraded.is_some() {
-            for one in told.iter_mut().filter(|one| one.judged.survives_always > 0) {
-                let share = bench.degraded_share(&one.judged.performance, one.faults.both());
-                one.judged.degraded_share = Some(share);
+        for one in &mut told {
+            let judged = &mut one.judged;
+            let hours = one.faults.rebuild.map(|it| it.hours);
+            one.risk =
+                loss::of_array(&bench.models(judged.geometry).drive_in_place(), judged.geometry, hours);
+            judged.loss_per_year = one.risk.map(|it| it.per_year).or(judged.loss_per_year);
+            if bench.order.needs.keep_degraded.is_some() && judged.survives_always > 0 {
+                judged.degraded_share = Some(bench.degraded_share(&judged.performance, one.faults.both()));
             }
         }
         Ok(told)
     }
 
-    /// Runs the first once more with its parts as they are and at both ends of what their figures may be.
-    fn range(&mut self, told: &[Told]) -> Result<Vec<PerformanceRange>, PlanError> {
-        const ENDS: [Option<End>; 3] = [None, Some(End::Slower), Some(End::Faster)];
-        let Some(Told { judged: first, .. }) = told.first() else { return Ok(Vec::new()) };
+    /// What holds up the first, what it does at the rates that are needed, and what it gets at both ends of what its parts' figures may be.
+    fn tell_first(&mut self, told: &mut [Told]) -> Result<Vec<PerformanceRange>, PlanError> {
+        let Some(first) = told.first_mut() else { return Ok(Vec::new()) };
         let (bench, runs) = (self.bench, self.bench.order.runs());
-        let stage = Stage { label: "running the first at both ends of its estimates", from: 0.97, to: 1.0 };
-        let job = |index: usize| at_end(bench, first, (index / 3, ENDS[index % 3]));
-        let found = self.crew.on_all(stage, ENDS.len() * runs, job)?;
+        let stage = Stage { label: "looking for the bottleneck of the first", from: FAULTS_SHARE, to: 1.0 };
+        // The longest first.
+        let jobs: Vec<Job> = (0..runs)
+            .map(Job::Bottleneck)
+            .chain((0..runs).map(Job::AtNeed))
+            .chain((0..runs).flat_map(|run| ENDS.map(|end| Job::End(run, end))))
+            .collect();
+        let judged = &first.judged;
+        let done = self.crew.on_all(stage, jobs.len(), |index| jobs[index].run(bench, judged))?;
+        let mut ends: Vec<Vec<Performance>> = Vec::new();
+        for found in done {
+            match found {
+                Found::End(of_run) => ends.push(of_run),
+                other => first.take(other, bench),
+            }
+        }
         let all = |(run, ends): (usize, &[Vec<Performance>])| {
             let apps = bench.order.apps_of(run);
             let of_app = |(at, app): (usize, usize)| {
                 let is_bound = bench.order.needs.latency_of(app).next().is_some();
                 PerformanceRange::around(
-                    &first.performance[app],
+                    &first.judged.performance[app],
                     [ends[0][at], ends[1][at], ends[2][at]],
                     is_bound,
                 )
             };
             apps.enumerate().map(of_app).collect::<Vec<_>>()
         };
-        Ok(found.chunks_exact(ENDS.len()).enumerate().flat_map(all).collect())
+        Ok(ends.chunks_exact(ENDS.len()).enumerate().flat_map(all).collect())
     }
 }
+
+/// A run of the first with its parts as they are, and one at each end of what their figures may be.
+const ENDS: [Option<End>; 3] = [None, Some(End::Slower), Some(End::Faster)];
 
 /// Those of `all` that may be shown: what misses a need only where nothing keeps them.
 pub(super) fn shown<'a>(all: impl IntoIterator<Item = &'a Judged>, needs: &Needs) -> Vec<Judged> {
@@ -426,10 +479,27 @@ struct Told {
     judged: Judged,
     runs: Vec<RunResult>,
     faults: Faults,
+    /// How likely it loses data, with the rebuild that was seen.
+    risk: Option<LossChance>,
     /// What each application gets alone, where they run together.
     alone: Vec<Performance>,
     /// What each application gets at the rate that it needs, of the first, by application.
     at_need: BTreeMap<usize, Performance>,
+}
+
+impl Told {
+    /// Takes in what a job found.
+    fn take(&mut self, found: Found, bench: &Bench<'_>) {
+        match found {
+            Found::Bottleneck(run, facts) => self.runs[run].bottleneck = Some(facts),
+            Found::Faults(of_run) => self.faults.add(of_run),
+            Found::Alone(performance) => self.alone.push(performance),
+            Found::AtNeed(run, all) => {
+                self.at_need.extend(bench.order.apps_of(run).zip(all.into_iter().flatten()));
+            }
+            Found::End(_) => {}
+        }
+    }
 }
 
 /// A run of one of the best after its long runs; none waits for another.
@@ -443,6 +513,8 @@ enum Job {
     Alone(usize),
     /// What the applications of a run of the first get at the rates that they need.
     AtNeed(usize),
+    /// What they get with the parts of the first at one end of their figures, or as they are.
+    End(usize, Option<End>),
 }
 
 /// What a job found.
@@ -452,20 +524,17 @@ enum Found {
     Faults(OfRun),
     Alone(Performance),
     AtNeed(usize, Option<Vec<Performance>>),
+    End(Vec<Performance>),
 }
 
 impl Job {
-    /// All jobs of one array.
-    fn all(bench: &Bench<'_>, judged: &Judged, is_first: bool) -> impl Iterator<Item = Self> + use<> {
+    /// All jobs of an array that is shown.
+    fn of_shown(bench: &Bench<'_>, judged: &Judged) -> impl Iterator<Item = Self> + use<> {
         let (runs, apps) = (bench.order.runs(), bench.order.applications.len());
         let faults = if judged.survives_always > 0 { runs } else { 0 };
         let alone = if bench.order.together && apps > 1 { apps } else { 0 };
         // The longest first.
-        (0..faults)
-            .map(Self::Faults)
-            .chain((0..if is_first { runs } else { 0 }).map(Self::Bottleneck))
-            .chain((0..if is_first { runs } else { 0 }).map(Self::AtNeed))
-            .chain((0..alone).map(Self::Alone))
+        (0..faults).map(Self::Faults).chain((0..alone).map(Self::Alone))
     }
 
     fn run(self, bench: &Bench<'_>, judged: &Judged) -> Result<Found, PlanError> {
@@ -474,6 +543,7 @@ impl Job {
             Self::Faults(run) => Found::Faults(bench.faults(judged, (run, Window::Fault))?),
             Self::Alone(app) => Found::Alone(alone(bench, judged, app)?),
             Self::AtNeed(run) => Found::AtNeed(run, at_need(bench, judged, run)?),
+            Self::End(run, end) => Found::End(at_end(bench, judged, (run, end))?),
         })
     }
 }
@@ -485,7 +555,7 @@ fn planned_of(
     (order, tried): (&[Judged], &[Judged]),
 ) -> Planned {
     let needs = &bench.order.needs;
-    let Told { judged, runs, faults, alone, at_need } = told;
+    let Told { judged, runs, faults, risk, alone, at_need } = told;
     let Faults { degraded, rebuilding, rebuild } = faults;
     let rebuild_hours = rebuild.map(|it| it.hours);
     let models = bench.models(judged.geometry);
@@ -495,10 +565,6 @@ fn planned_of(
     let of_run = |(run, life): (usize, &Option<DriveLife>)| {
         bench.order.apps_of(run).map(|_| *life).collect::<Vec<_>>()
     };
-    let risk = loss::of_array(&models.drive_in_place(), judged.geometry, rebuild_hours);
-    // The chance that is told has the rebuild that was seen, and its margin goes with it.
-    let told =
-        Judged { loss_per_year: risk.map(|it| it.per_year).or(judged.loss_per_year), ..judged.clone() };
     let modelled = bench.array(&judged, judged.geometry.spares, Window::Long);
     let condition = models.drive.condition();
     let array = ArrayFile {
@@ -530,7 +596,7 @@ fn planned_of(
         at_risk: Hardware::of(bench.parts, judged.geometry).at_risk(judged.settings, judged.geometry.members),
         label: bench.label(judged.geometry),
         settings_label: settings_label(bench, &judged),
-        margins: told.margins(needs),
+        margins: judged.margins(needs),
         keeps_needs: judged.keeps(needs),
         risk,
         reason,

@@ -36,7 +36,7 @@ impl Have {
     /// [`HaveError`] names the item.
     pub fn read(items: &[String], catalog: &Catalog) -> Result<Self, HaveError> {
         let mut have = Self::default();
-        for item in items.iter().map(|item| item.trim()).filter(|item| !item.is_empty()) {
+        for item in items.iter().map(|item| item.trim()) {
             let (count, id) = counted(item).ok_or_else(|| HaveError::Count(item.to_owned()))?;
             if catalog.drive(id).is_ok() {
                 add(have.drives.entry(id.to_owned()).or_default(), count);
@@ -73,6 +73,9 @@ fn unknown(id: &str, catalog: &Catalog) -> CatalogError {
 
 /// `24 x name`, `24x name` or `name`.
 fn counted(item: &str) -> Option<(u16, &str)> {
+    if item.is_empty() {
+        return None;
+    }
     let digits = item.bytes().take_while(u8::is_ascii_digit).count();
     let rest = item[digits..].trim_start();
     // Names may begin with digits, too.
@@ -101,6 +104,7 @@ mod tests {
         assert_eq!(have.enclosures["jbod-12-lff-12g"], 2);
         assert_eq!(have.controllers.len(), 2);
         assert!(!have.is_empty() && read(&[]).expect("nothing").is_empty());
+        assert_eq!(read(&[""]), Err(HaveError::Count(String::new())), "nothing was named");
         assert_eq!(read(&["0 x perc-h755n"]), Err(HaveError::Count("0 x perc-h755n".into())));
         let refused = |item: &str| read(&[item]).expect_err("there is no such part").to_string();
         let told = "there is no drive, controller or enclosure 'nothing' in the catalogue";

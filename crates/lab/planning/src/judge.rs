@@ -8,6 +8,7 @@
 use super::application::together;
 use super::faults::Faults;
 use super::life::shortest;
+use super::reliability::{REBUILD_SHARE, RebuildRate};
 use super::zones::begin_in_the_middle;
 use super::{Bench, PlanError, PlanOrder};
 use raidlab_advisor::Bound;
@@ -338,8 +339,9 @@ pub(super) fn judge(
     let drive = bench.models(kept.geometry).drive_in_place();
     judged.loss_per_year = super::loss::per_year(&drive, kept.geometry);
     // The longer runs of the best are followed by all their faults.
-    if window == Window::Short && order.needs.keep_degraded.is_some() && judged.keeps(&order.needs) {
-        judged.degraded_share = Some(with_faults(bench, &judged)?);
+    let by_faults = order.needs.keep_degraded.is_some() || may_lose(bench, &judged);
+    if window == Window::Short && by_faults && judged.keeps(&order.needs) {
+        with_faults(bench, &mut judged)?;
     }
     Ok((judged, runs))
 }
@@ -453,17 +455,34 @@ fn step_max(order: &PlanOrder<'_>, app: usize) -> f64 {
     if is_on_mean { f64::INFINITY } else { TAIL_STEP }
 }
 
-/// What is left of an array with a member missing and while it is rebuilt; nothing where it survives none.
-fn with_faults(bench: &Bench<'_>, judged: &Judged) -> Result<f64, PlanError> {
+/// Whether data are lost more often than is allowed where rebuilds take a few times as long as the rate that is reserved for them has it,
+/// as beside a load they do on disks.
+fn may_lose(bench: &Bench<'_>, judged: &Judged) -> bool {
+    const LONGER: f64 = 5.0;
+    let drive = bench.models(judged.geometry).drive_in_place();
+    let pace = RebuildRate::Share(REBUILD_SHARE).pace(&drive);
+    let chance = || super::loss::of_array(&drive, judged.geometry, Some(LONGER * pace?.hours));
+    let most = bench.order.needs.loss_per_year;
+    most.is_some_and(|most| chance().is_some_and(|chance| chance.per_year > most))
+}
+
+/// What is left of an array with a member missing and while it is rebuilt, nothing where it survives none; and how likely it loses data
+/// with that rebuild.
+fn with_faults(bench: &Bench<'_>, judged: &mut Judged) -> Result<(), PlanError> {
     if judged.survives_always == 0 {
-        return Ok(0.0);
+        judged.degraded_share = Some(0.0);
+        return Ok(());
     }
     let mut faults = Faults::default();
     for run in 0..bench.order.runs() {
         // As long as the run of the whole array was: tens of candidates are looked at so, and the best are run for longer.
         faults.add(bench.faults(judged, (run, Window::Short))?);
     }
-    Ok(bench.degraded_share(&judged.performance, faults.both()))
+    judged.degraded_share = Some(bench.degraded_share(&judged.performance, faults.both()));
+    let drive = bench.models(judged.geometry).drive_in_place();
+    let chance = super::loss::of_array(&drive, judged.geometry, faults.rebuild.map(|it| it.hours));
+    judged.loss_per_year = chance.map(|it| it.per_year).or(judged.loss_per_year);
+    Ok(())
 }
 
 /// What application `app` gets of an array alone, with as many requests in flight as it was judged with beside the others, and held to

@@ -71,7 +71,7 @@ pub use corrections::{DriveCorrection, drive_corrections};
 use crate::judge::Pace;
 use raidlab_advisor::plan::{
     Enumeration, Geometry, Hardware, Judged, Needs, PartList, Performance, Request, Space, enumerate,
-    estimate::Demand, near_misses, pareto, relaxations,
+    estimate::Demand, near_misses, pareto, relaxations, relaxed_needs,
 };
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, YearRange};
@@ -109,7 +109,7 @@ pub struct PlanOrder<'a> {
     pub era: YearRange,
     /// Drives to choose from; all of the era if empty.
     pub drives: &'a [String],
-    /// Kinds of drives to choose from, as [`raidlab_hardware::DriveModel::class`] names them; all if empty.
+    /// Kinds of drives to choose from, as [`raidlab_hardware::DriveModel::class`] names them, or `ssd` for all flash; all if empty.
     pub kinds: &'a [String],
     /// Parts that are there already.
     pub have: &'a Have,
@@ -371,6 +371,15 @@ fn parts_and_candidates(
     // Where nothing is left, the need that would have to give may be met by the other drives.
     if enumeration.kept.is_empty() && order.needs.wants_rate() {
         parts::measure(order, &mut parts, crew, |drive| !possible.contains(&drive))?;
+    }
+    // What would fit with another need may lose data too often.
+    if enumeration.kept.is_empty() && order.needs.loss_per_year.is_some() {
+        for needs in relaxed_needs(&order.needs) {
+            let request = order.request(demands, &parts);
+            let found = enumerate(&Request { needs: &needs, ..request });
+            let losses = losses(order, &found, &parts, crew)?;
+            parts.losses.extend(losses);
+        }
     }
     Ok(Choice { parts, enumeration, arithmetic_secs })
 }

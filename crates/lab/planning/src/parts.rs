@@ -78,8 +78,10 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     }
     order.prices.check(catalog)?;
     let usable = catalog.drives().filter(|model| !model.is_host_managed());
-    let is_of_kind =
-        |model: &DriveModel| order.kinds.is_empty() || order.kinds.iter().any(|kind| kind == model.class());
+    let is_of_kind = |model: &DriveModel| {
+        let is_it = |kind: &String| kind == model.class() || (kind == "ssd" && model.is_flash());
+        order.kinds.is_empty() || order.kinds.iter().any(is_it)
+    };
     let is_wanted = |model: &&DriveModel| {
         // A class of drives is nothing to buy.
         let is_for_sale = !order.drives.is_empty() || !model.id.starts_with(CLASS);
@@ -197,6 +199,7 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
     let own = order.prices.controllers.get(&model.id);
     let member = model.cut_through.map_or(model.member_command, |way| way.cost);
     let words = |buses: &String| buses.split_whitespace().map(str::to_owned).collect();
+    let is_onboard = model.is_software && model.buses.as_deref() == Some("SATA");
     ControllerPart {
         id: model.id.clone(),
         family: controller_family(&model.id).to_owned(),
@@ -214,7 +217,9 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
         cache: model.cache.size,
         is_battery_backed: model.cache.battery_backed,
         reads_ahead: model.cache.read_ahead.0 > 0,
+        is_onboard,
         places: match (model.is_software, model.is_external) {
+            (true, _) if is_onboard => DrivePlaces::Server,
             (true, _) => DrivePlaces::Either,
             (false, true) => DrivePlaces::Enclosures,
             (false, false) => DrivePlaces::Server,

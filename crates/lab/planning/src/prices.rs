@@ -98,7 +98,10 @@ impl Prices {
     }
 
     /// Refuses prices of parts that nobody knows: a slip in a name would leave the part without one.
-    pub(super) fn check(&self, catalog: &Catalog) -> Result<(), CatalogError> {
+    ///
+    /// # Errors
+    /// [`CatalogError`] names the first.
+    pub fn check(&self, catalog: &Catalog) -> Result<(), CatalogError> {
         self.drives.keys().try_for_each(|id| catalog.drive(id).map(drop))?;
         self.controllers.keys().try_for_each(|id| catalog.controller(id).map(drop))?;
         self.enclosures.keys().try_for_each(|id| catalog.enclosure(id).map(drop))

@@ -301,19 +301,32 @@ fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f
 
 /// How long drives last, and a warning where that is short.
 fn worn_out(workload: Option<&str>, life: &DriveLife, written_per_day: Option<f64>) -> String {
-    let Endurance { amplification, member_bytes_per_day, .. } = life.endurance;
+    /// A load that wears cells so many times as much as the rated one is gentler than that.
+    const GENTLE: f64 = 0.9;
+    let Endurance { rated_bytes, rated_amplification, amplification, member_bytes_per_day } = life.endurance;
     let side = if life.margin < 0.0 { "less than" } else { "beyond" };
     let at = written_per_day.map_or_else(
         || format!("at {:.0} requests/s", life.iops),
         |bytes| format!("with {} written a day", ByteCount(bytes as u64).decimal()),
     );
-    format!(
-        "{}The rated writes last {:.1} years {at}, {side} the {WARRANTY_YEARS} years of most warranties. Each drive is \
+    let what = if amplification < GENTLE * rated_amplification { "The cells" } else { "The rated writes" };
+    let mut text = format!(
+        "{}{what} last {:.1} years {at}, {side} the {WARRANTY_YEARS} years of most warranties. Each drive is \
          sent {} a day, and its flash takes {amplification:.2} times that.",
         workload.map(|name| format!("{name}: ")).unwrap_or_default(),
         life.years,
         ByteCount(member_bytes_per_day as u64).decimal(),
-    )
+    );
+    if amplification < GENTLE * rated_amplification {
+        let _ = write!(
+            text,
+            " Its maker allows {} of writes, which wear the cells {rated_amplification:.2} times where they are at random: this is reached \
+             in {:.1} years.",
+            ByteCount(rated_bytes as u64).decimal(),
+            life.endurance.rated_years()
+        );
+    }
+    text
 }
 
 fn bottleneck(run: &RunResult, several: bool) -> Option<String> {

@@ -331,7 +331,27 @@ fn explain(file: &str, text: &str, error: &toml::de::Error) -> TomlFileError {
         return TomlFileError::MissingKey { file, line, key: rest.trim_matches('`').to_owned() };
     }
     let key = line.and_then(|line| key_on_line(text, line));
-    TomlFileError::Invalid { file, line, key, message }
+    TomlFileError::Invalid { file, line, key, message: in_words(message) }
+}
+
+/// What serde expects, by what a user writes and not by a type of Rust.
+fn in_words(message: String) -> String {
+    let words = |expected: &str| {
+        Some(match expected {
+            "u8" => "a whole number from 0 to 255",
+            "u16" => "a whole number from 0 to 65535",
+            "u32" | "u64" | "usize" => "a whole number from 0 on",
+            "i8" | "i16" | "i32" | "i64" => "a whole number",
+            "f32" | "f64" => "a number",
+            "bool" | "a boolean" => "true or false",
+            _ => return None,
+        })
+    };
+    let parts = message.rsplit_once(", expected ");
+    match parts.and_then(|(found, expected)| Some((found, words(expected)?))) {
+        Some((found, words)) => format!("{found}, expected {words}"),
+        None => message,
+    }
 }
 
 /// Takes the word and the known ones out of serde's "unknown field `x`, expected one of `a`, `b`".
@@ -460,7 +480,7 @@ mod tests {
             ),
             (
                 "[[line]]\nsize = 8192\nread_pct = 256\n",
-                "f.toml:6: read_pct: invalid value: integer `256`, expected u8",
+                "f.toml:6: read_pct: invalid value: integer `256`, expected a whole number from 0 to 255",
             ),
         ];
         for (more, expected) in table {

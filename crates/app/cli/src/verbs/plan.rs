@@ -9,7 +9,7 @@ mod study;
 use super::keep::{KeepDbArgs, KeptPrediction, Planned};
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
-use crate::inputs::{CatalogArgs, above_zero, catalog_change, some_bytes, some_time};
+use crate::inputs::{CatalogArgs, above_zero, catalog_change, search_time, some_bytes, some_time};
 use crate::output::{Output, print, print_answer, remark};
 use crate::progress::Progress;
 use crate::schema::Form;
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
     written_per_day: Option<ByteCount>,
     /// Years that the drives must last, and over which --growth is counted
-    #[arg(long, value_name = "N", value_parser = above_zero)]
+    #[arg(long, value_name = "N", value_parser = years)]
     years: Option<f64>,
     /// Growth of the data in a year: the capacity is that of the end of --years, 5 if that is not given
     #[arg(long, value_name = "PCT", value_parser = percent)]
@@ -119,7 +119,7 @@ pub(crate) struct Args {
     /// Drives to choose from, by their names in the catalogue [default: all of the era]
     #[arg(long, visible_alias = "drive", value_delimiter = ',', value_name = "ID")]
     drives: Vec<String>,
-    /// Kinds of drives to choose from: nvme, sas-ssd, sata-ssd, hdd [default: all]
+    /// Kinds of drives to choose from: nvme, sas-ssd, sata-ssd, hdd; ssd is all flash [default: all]
     #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = ["nvme", "sas-ssd", "sata-ssd", "ssd", "hdd"])]
     kinds: Vec<String>,
     /// Members of the array, spares left out: 24, 8..24 [default: up to 24, or as many as --slots]
@@ -166,7 +166,7 @@ pub(crate) struct Args {
     allow_volatile: bool,
     /// Time for the search, which ends earlier when nothing can be better; the longer runs of the best come to it [default: 10s, or
     /// none with --simulations]
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    #[arg(long, value_name = "TIME", value_parser = search_time)]
     search_time: Option<NanoSpan>,
     /// Arrays to simulate at most, whatever the time; their settings and the longer runs of the best come to it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -205,6 +205,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     args.condition_drives(&mut catalog, &asked.applications)?;
     let prices =
         args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
+    if let Some(path) = &args.prices {
+        let named =
+            |error| anyhow::Error::new(error).context(format!("{}: a part has no such name", path.display()));
+        prices.check(&catalog).map_err(named).map_err(Failure::input)?;
+    }
     let have = Have::read(&args.have, &catalog).map_err(|error| {
         let is_unknown = matches!(error, HaveError::Unknown(_));
         Failure::input(error).with_any_hint(is_unknown.then_some(LISTED))
@@ -457,6 +462,12 @@ fn members(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
+/// `5`, `2.5`.
+fn years(text: &str) -> Result<f64, String> {
+    let years = text.parse().ok().filter(|years: &f64| *years > 0.0 && *years <= 100.0);
+    years.ok_or_else(|| "drives last some years, up to 100: write a number such as 5".into())
+}
+
 /// `cheapest`, `fastest`.
 fn goal(text: &str) -> Result<Goal, String> {
     Goal::named(text).ok_or_else(|| "the best is the cheapest or the fastest".into())
@@ -468,7 +479,7 @@ fn percent(text: &str) -> Result<f64, String> {
     if value > 0.0 && value <= 1000.0 {
         Ok(value)
     } else {
-        Err("a percentage is a number above 0, as in 20%".into())
+        Err("a percentage is a number above 0 and up to 1000, as in 20%".into())
     }
 }
 

@@ -60,7 +60,7 @@ fn is_for_mixed_use(part: &DrivePart) -> bool {
     }
 }
 
-/// Of a controller. Software costs nothing; for drives that are not on PCI Express it takes an adapter.
+/// Of a controller. Software costs nothing; for drives that are neither on PCI Express nor at the mainboard it takes an adapter.
 pub(super) fn controller(part: &ControllerPart) -> f64 {
     match board(part) {
         Board::None => 0.0,
@@ -80,6 +80,7 @@ fn board(part: &ControllerPart) -> Board {
     let is_direct = part.buses.iter().all(|bus| bus == "NVMe");
     match (part.places, part.is_battery_backed) {
         (DrivePlaces::Either, _) if is_direct => Board::None,
+        (DrivePlaces::Server, false) if part.is_onboard => Board::None,
         (_, true) => Board::Cached,
         (_, false) => Board::Adapter,
     }

@@ -34,7 +34,7 @@ pub use enumerate::{
 pub use frontier::Frontier;
 pub use life::{Life, Rating, Wear};
 pub use rank::{Bulk, Judged, LatencyTail, Margins, ParetoPoint, Performance, RankKey, Ranking, pareto};
-pub use relax::{Need, Relaxation, near_misses, relaxations};
+pub use relax::{Need, Relaxation, near_misses, relaxations, relaxed_needs};
 pub use safety::{AtRisk, Hardware};
 
 use crate::bound::Bound;
@@ -265,6 +265,8 @@ pub struct ControllerPart {
     pub is_battery_backed: bool,
     /// Whether it reads ahead.
     pub reads_ahead: bool,
+    /// Whether it is software over ports that a mainboard has anyway.
+    pub is_onboard: bool,
     /// Where its drives are.
     pub places: DrivePlaces,
     /// Price, where it is known.

@@ -191,6 +191,9 @@ pub struct Judged {
 /// An application that gets so many times the rate that it needs is under a higher load than that need.
 const LOAD_RAISED: f64 = 1.02;
 
+/// How much of a need short runs may miss that longer ones keep, as a share of it.
+const NEARLY: f64 = 0.3;
+
 impl Judged {
     /// Drives, spares included.
     pub fn drives(&self) -> u16 {
@@ -240,6 +243,18 @@ impl Judged {
             degraded: needs.keep_degraded.and_then(|need| Some(over(self.degraded_share?, need))),
             loss: needs.loss_per_year.and_then(|need| Some(under(self.loss_per_year?, need))),
         }
+    }
+
+    /// Whether it keeps `needs`, but for a throughput or a latency of which it misses little.
+    pub fn nearly_keeps(&self, needs: &Needs) -> bool {
+        let margins = self.margins(needs);
+        let is_near = |margin: Option<f64>| margin.is_none_or(|margin| margin >= -NEARLY);
+        let without = Margins { throughput: None, latency: None, ..margins.clone() };
+        is_near(margins.throughput)
+            && is_near(margins.latency)
+            && self.survives_always >= needs.survive
+            && needs.years.is_none_or(|years| self.life.lasts(years))
+            && without.all().all(|(_, margin)| margin >= 0.0)
     }
 
     /// Whether it keeps all of `needs`.

@@ -182,9 +182,13 @@ fn farthest_bound<'a>(one: &Judged, needs: &'a Needs) -> Option<Bounded<'a>> {
     all.max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
-/// Every single need that would let something fit, the smallest change first.
-pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
-    let needs = request.needs;
+/// The needs without each of those that arithmetic knows.
+pub fn relaxed_needs(needs: &Needs) -> impl Iterator<Item = Needs> {
+    arithmetic(needs).map(|need| needs.without(need))
+}
+
+/// The needs that are stated and that arithmetic knows.
+fn arithmetic(needs: &Needs) -> impl Iterator<Item = Need> {
     let is_set = |need: &Need| match need {
         Need::Usable => true,
         Need::Survive => needs.survive > 0,
@@ -197,8 +201,13 @@ pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
         Need::Power => needs.power_watts.is_some(),
         Need::Slots => needs.slots.is_some(),
     };
+    ALL.into_iter().filter(is_set)
+}
+
+/// Every single need that would let something fit, the smallest change first.
+pub fn relaxations(request: &Request<'_>) -> Vec<Relaxation> {
     let mut found: Vec<Relaxation> =
-        ALL.into_iter().filter(is_set).filter_map(|need| relaxed(request, need)).collect();
+        arithmetic(request.needs).filter_map(|need| relaxed(request, need)).collect();
     found.sort_by(|a, b| a.share().total_cmp(&b.share()));
     found
 }

@@ -34,7 +34,12 @@ pub struct Endurance {
 }
 
 impl Endurance {
-    /// Years until the rated writes are used up; infinite where nothing is written.
+    /// Years until the host has written what the maker allows, however little of it wears the cells; infinite where nothing is written.
+    pub fn rated_years(&self) -> f64 {
+        self.rated_bytes / (self.member_bytes_per_day * DAYS_PER_YEAR)
+    }
+
+    /// Years until cells are worn as the rated writes wear them; infinite where nothing is written.
     pub fn years(&self) -> f64 {
         let worn_per_year = self.member_bytes_per_day * DAYS_PER_YEAR * self.amplification;
         self.rated_bytes * self.rated_amplification / worn_per_year

@@ -54,7 +54,12 @@ fn share<T: Clone>(
     applications: &[Application],
     mut take: impl FnMut(Option<usize>, T),
 ) -> Result<(), Failure> {
-    for Need { of, value } in list {
+    for (index, Need { of, value }) in list.iter().enumerate() {
+        // Bounds are of different percentiles; of all else the last would win without a word.
+        if option != "--bound" && list[..index].iter().any(|other| other.of == *of) {
+            let of = of.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+            return Err(Failure::input(anyhow::anyhow!("{option}{of} is given twice: leave one out")));
+        }
         let Some(name) = of else {
             take(None, value.clone());
             continue;
