@@ -283,6 +283,31 @@ mod tests {
         assert_eq!((boot.demand().iodepth, boot.workload.spec.lines.len()), (64, 3));
     }
 
+    /// A day's rhythm was planned at the rate of its first hour, and a part of later hours was left out.
+    #[test]
+    fn what_changes_is_planned_at_its_busiest() {
+        let of = |head: &str, tables: &str| {
+            let line = "[[line]]\nsize = \"8KiB\"\nshare_pct = 100\nread_pct = 100\nrandom_pct = 100\n";
+            let text = format!(
+                "schema = 1\nname = \"it\"\ntitle = \"It\"\nsource = \"made up\"\nmetric = \"iops\"\n{head}{}",
+                tables.replace("LINE", line)
+            );
+            Application::new(Workload::from_toml("it.toml", &text).expect("it is a workload"), 8)
+        };
+        let day =
+            of("[arrival]\nprocess = \"poisson\"\nrate = 200\nsteps = [[\"8h\", 1], [\"16h\", 4]]\n", "LINE");
+        assert_eq!((day.is_busiest, day.mean_iops), (true, Some(200.0)));
+        assert!((day.arrivals_per_sec().expect("they arrive") - 200.0 * 4.0 / 3.0).abs() < 1e-6);
+        assert!(day.accesses().ends_with("at its busiest (200 requests/s on average)"), "{}", day.accesses());
+        let part = "[[part]]\nname = \"later\"\n[part.phase]\nafter = \"8h\"\n".to_owned()
+            + "[[part.line]]\nsize = \"1MiB\"\nshare_pct = 100\nread_pct = 0\nrandom_pct = 0\n";
+        let later = of("", &part);
+        assert!(later.is_busiest && later.mean_iops.is_none());
+        assert_eq!(later.workload.spec.lines.len(), 1, "one part that always works is all of it");
+        let even = of("", "LINE");
+        assert!(!even.is_busiest && even.accesses() == even.workload.accesses());
+    }
+
     /// Checkpoints got 8.1 GB/s of drives that were overwritten at random before, and 55 GB/s of such as they make of them.
     #[test]
     fn drives_are_in_the_state_that_the_applications_lead_to() {

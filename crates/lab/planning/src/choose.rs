@@ -282,7 +282,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Arrays that would take less than the best, and miss by little in a short run what they may keep in a longer one.
-    fn near_misses(&self) -> Vec<Judged> {
+    pub(super) fn near_misses(&self) -> Vec<Judged> {
         let needs = self.ranking.needs;
         let Some(best) = self.judged.first().filter(|best| best.keeps(needs) && needs.wants_cheapest())
         else {
@@ -354,7 +354,7 @@ impl Search<'_, '_, '_> {
 
     /// Puts what was run briefly beside what was run for longer: times what longer runs came to for arrays of the same drive, else of
     /// its kind; of the same controller first. In a short run caches and buffers are not yet full.
-    fn align_short_runs(&mut self) {
+    pub(super) fn align_short_runs(&mut self) {
         let Self { bench, long, judged, .. } = self;
         // What has a rate of its own gets that, in short runs and in long ones.
         let has_pace: Vec<bool> = bench.order.applications.iter().map(Application::has_pace).collect();

@@ -472,6 +472,8 @@ pub(crate) fn loop_iodepth(own: Option<u32>, pacing: Pacing, run: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pacing::{ArrivalProcess, Arrivals, RequestRate};
+    use crate::rhythm::{OnOff, SpanLaw};
 
     fn spec(lines: Vec<AccessLine>) -> AccessSpec {
         AccessSpec::new("made-up", lines)
@@ -506,6 +508,78 @@ mod tests {
         assert!(of(MixPart { rhythm, ..MixPart::default() }));
         assert!(of(MixPart { phase, ..MixPart::default() }));
         assert!(!of(MixPart::default()));
+    }
+
+    fn open(rate: f64) -> Pacing {
+        let rate = RequestRate::new(rate).expect("a rate");
+        Pacing::Open(Arrivals { process: ArrivalProcess::Poisson, rate, burst: 1 })
+    }
+
+    fn part(weight: Option<u32>, pacing: Pacing, lines: &[AccessLine]) -> MixPart {
+        MixPart { weight, pacing, lines: lines.to_vec(), ..MixPart::default() }
+    }
+
+    /// A recorder writes 381 times a second and reads 10 times, and a plan took half of its requests for reads.
+    #[test]
+    fn lines_have_the_shares_of_their_parts() {
+        let (read, write) = (AccessLine::plain(4096, 100, 100), AccessLine::plain(4096, 0, 100));
+        let bursts = AccessLine { share_pct: 50, burst: 3, ..read };
+        let single = AccessLine { share_pct: 50, ..write };
+        let closed = Pacing::default();
+        let reads = |parts: Vec<MixPart>, pacing: Pacing, lines: Vec<AccessLine>| {
+            let spec = AccessSpec { parts, pacing, ..spec(lines) };
+            let all: f64 = spec.line_shares().map(|(share, _)| share).sum();
+            assert!((all - 1.0).abs() < 1e-12, "{all}");
+            spec.line_shares().map(|(share, line)| share * f64::from(line.read_pct) / 100.0).sum::<f64>()
+        };
+        let weighted = vec![part(Some(3), closed, &[read]), part(Some(1), closed, &[write])];
+        let rated = vec![part(None, open(30.0), &[write]), part(None, open(10.0), &[read])];
+        let mixed = vec![part(None, closed, &[write]), part(None, open(10.0), &[read])];
+        let beside = vec![part(Some(1), closed, &[read]), part(None, open(30.0), &[write])];
+        for (found, expected) in [
+            (reads(Vec::new(), closed, vec![bursts, single]), 0.75),
+            (reads(weighted, closed, Vec::new()), 0.75),
+            (reads(rated, closed, Vec::new()), 0.25),
+            (reads(mixed, closed, Vec::new()), 0.5),
+            (reads(beside, open(10.0), Vec::new()), 0.25),
+        ] {
+            assert!((found - expected).abs() < 1e-12, "{found} for {expected}");
+        }
+    }
+
+    /// A plan ran a shop at the rate of its night, and a database without the backup that begins an hour later.
+    #[test]
+    fn at_its_busiest_all_parts_work_and_arrivals_have_the_highest_rate() {
+        let (hour, second) = (NanoSpan::from_secs(3600), NanoSpan::from_secs(1));
+        let lines = [AccessLine::plain(4096, 100, 100)];
+        let rate = |spec: &AccessSpec| match spec.pacing {
+            Pacing::Open(arrivals) => arrivals.rate.per_second(),
+            Pacing::Closed(_) => 0.0,
+        };
+        let steps = |each| Rhythm { steps: vec![(each, 1.0), (each, 3.0)], ..Rhythm::default() };
+        let bursts = OnOff { on: second, off: NanoSpan::from_secs(3), lengths: SpanLaw::Fixed };
+        let rows = [
+            (Rhythm::default(), None),
+            (steps(hour), Some(150.0)),
+            (steps(NanoSpan::from_millis(10)), None),
+            (Rhythm { on_off: Some(bursts), ..Rhythm::default() }, Some(400.0)),
+            (Rhythm { on_off: Some(bursts), ..steps(hour) }, Some(600.0)),
+        ];
+        for (rhythm, expected) in rows {
+            let spec = AccessSpec { pacing: open(100.0), rhythm, ..spec(lines.to_vec()) };
+            let busiest = spec.at_its_busiest(second);
+            assert_eq!(busiest.as_ref().map(rate), expected, "{:?}", spec.rhythm);
+            assert!(busiest.is_none_or(|it| it.rhythm.is_steady() && it.at_its_busiest(second).is_none()));
+        }
+        let of = |phase| {
+            let parts = vec![MixPart { phase, ..part(None, Pacing::default(), &lines) }];
+            AccessSpec { parts, ..AccessSpec::default() }.at_its_busiest(second)
+        };
+        let later = Phase { after: hour, lasts: Some(second), every: Some(hour) };
+        assert_eq!(of(later).expect("it changes").parts[0].phase, Phase::default());
+        assert!(of(Phase { after: hour, ..Phase::default() }).is_some());
+        let (after, lasts) = (NanoSpan::ZERO, Some(NanoSpan::from_millis(1)));
+        assert!(of(Phase { after, lasts, every: Some(NanoSpan::from_millis(5)) }).is_none());
     }
 
     #[test]

@@ -296,6 +296,44 @@ fn a_server_has_so_many_bays_and_cards_fit_none() {
     assert_eq!((last(&cards, false), last(&cards, true)), (Some((false, 4)), None));
 }
 
+/// The lines that a plan prints were refused: mdadm makes no RAID 6 of three members.
+#[test]
+fn a_span_of_raid_60_is_a_raid_6() {
+    let of_60 = |needs: &Needs| {
+        let kept = run(needs, &space(&["60:2-spans"])).kept.into_iter().map(|it| it.geometry.members);
+        kept.min()
+    };
+    let wants = Needs { usable: ByteCount(1), ..needs() };
+    assert_eq!(of_60(&wants), Some(8));
+    let frame = |members| Space { members_min: members, members_max: members, ..space(&["60:2-spans"]) };
+    assert!(check_layouts(&frame(6)).is_err_and(|error| error.to_string().contains("needs 4 to 256")));
+    assert!(check_layouts(&frame(8)).is_ok());
+}
+
+/// "Only the budget by 3 %" would have bought arrays that lose data more often than is allowed.
+#[test]
+fn what_would_fit_loses_no_more_than_is_allowed() {
+    let (space, mut parts) = (space(&["5", "6"]), parts());
+    let wants = Needs { budget: Some(700.0), loss_per_year: Some(0.01), ..needs() };
+    let five = |one: &Geometry| one.level.to_string() == "5";
+    let least = |parts: &PartList| {
+        let request =
+            Request { needs: &wants, demands: &[database()], space: &space, parts, together: false };
+        let found = relaxations(&request);
+        found.into_iter().find(|it| it.need == Need::Budget).map(|it| it.to)
+    };
+    let unknown = least(&parts).expect("more money buys one");
+    let request =
+        Request { needs: &wants, demands: &[database()], space: &space, parts: &parts, together: false };
+    let geometries = relaxed_needs(&wants).flat_map(|needs| {
+        let kept = enumerate(&Request { needs: &needs, ..request.clone() }).kept;
+        kept.into_iter().map(|it| it.geometry.on_paper()).collect::<Vec<_>>()
+    });
+    let losses = geometries.map(|one| (one, if five(&one) { 0.05 } else { 0.001 })).collect();
+    parts.losses = losses;
+    assert_eq!((unknown, least(&parts)), (800.0, Some(900.0)), "three drives, and four in RAID 6");
+}
+
 /// A few runs went to cheap drives which arithmetic lets pass and use wears out, and others of their kind were never tried.
 #[test]
 fn what_is_expected_to_wear_out_too_soon_is_tried_last() {

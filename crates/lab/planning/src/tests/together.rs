@@ -135,6 +135,13 @@ fn what_is_more_than_one_stream_is_refused_together() {
         share_pct = 100
         read_pct = 100
         random_pct = 100
+        [[part]]
+        name = "other"
+        [[part.line]]
+        size = "64KiB"
+        share_pct = 100
+        read_pct = 0
+        random_pct = 0
     "#;
     let workload = raidlab_workload::Workload::from_toml("mix.toml", text).expect("it is a workload");
     let apps = [application("md1200-oltp", 4), Application::new(workload, 1)];
