@@ -47,6 +47,7 @@ mod reason;
 pub mod reliability;
 mod risk;
 mod tiers;
+mod told;
 mod zones;
 
 pub use alternatives::{Alternative, Kind};

@@ -61,6 +61,18 @@ fn lost_with_power(bench: &Bench<'_>, judged: &Judged) -> Option<String> {
     })
 }
 
+/// That its drives are not made for servers, by what all flash for servers has.
+fn of_clients(bench: &Bench<'_>, judged: &Judged) -> Option<String> {
+    let drive = &bench.parts.drives[usize::from(judged.geometry.drive)];
+    let is_open = drive.kind != "hdd" && drive.volatile_cache.0 > 0 && !judged.settings.disk_cache;
+    is_open.then(|| {
+        format!(
+            "{} does not keep its write cache through a loss of power, as drives for servers do; the cache stays off.",
+            drive.id
+        )
+    })
+}
+
 /// Why it stands where it stands. `order` are the best, `tried` is all that was run.
 pub(super) fn reason(
     bench: &Bench<'_>,
@@ -70,6 +82,7 @@ pub(super) fn reason(
 ) -> String {
     let mut sentences: Vec<String> = lost_with_power(bench, judged).into_iter().collect();
     sentences.push(standing(bench, judged, order));
+    sentences.extend(of_clients(bench, judged));
     sentences.extend(zones::at_the_end(bench, judged));
     sentences.extend(against_others(bench, judged, tried));
     sentences.extend(runs.iter().filter_map(|run| bottleneck(run, runs.len() > 1)));
@@ -129,7 +142,10 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
         others.max_by(|a, b| a.score.total_cmp(&b.score))
     };
     let own = judged.geometry;
-    let times = |other: &Judged| format!("{:.2} times as much", other.score / judged.score);
+    // Others were run briefly, and so was this one first: a longer run has other caches.
+    let is_it = |one: &&Judged| one.geometry == own && one.settings == judged.settings;
+    let briefly = tried.iter().find(is_it).unwrap_or(judged);
+    let times = |other: &Judged| format!("{:.2} times as much", other.score / briefly.score);
     let mut sentences = Vec::new();
     let writes =
         |other: &Judged| other.geometry == own && other.settings.write_back != judged.settings.write_back;
@@ -270,7 +286,20 @@ pub(super) fn at_needs(bench: &Bench<'_>, at_need: &BTreeMap<usize, Performance>
         if found.iops > HELD_TO * need {
             return None;
         }
-        Some(format!("\nAt the {need:.0} requests/s that {name} needs, a request takes {takes}."))
+        let missed: Vec<String> = order
+            .needs
+            .latency_of(*app)
+            .filter(|bound| bound.figure_in(found) > bound.value())
+            .map(Bound::to_string)
+            .collect();
+        let missed = match missed.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", beyond {}: what holds up the array holds up a larger share of fewer requests",
+                missed.join(" and ")
+            ),
+        };
+        Some(format!("\nAt the {need:.0} requests/s that {name} needs, a request takes {takes}{missed}."))
     };
     at_need.iter().filter_map(of_app).collect()
 }
@@ -291,7 +320,9 @@ pub(super) fn wide_group(geometry: Geometry, rebuild_hours: Option<f64>) -> Stri
 
 /// The need of application `app` that is nearest to being missed, or missed by most, and how far it is, as a share of it.
 fn tightest(needs: &Needs, app: usize, found: &Performance) -> Option<(String, f64)> {
-    let iops = needs.iops_of(app).map(|need| (format!("{need:.0} requests/s"), found.iops / need - 1.0));
+    // What arrives by itself is served, and is no margin.
+    let iops = needs.iops_of(app).filter(|need| *need != found.iops);
+    let iops = iops.map(|need| (format!("{need:.0} requests/s"), found.iops / need - 1.0));
     let bytes = needs.bytes_per_sec_of(app);
     let bytes = bytes.map(|need| (format!("{:.0} MB/s", need / 1e6), found.bytes_per_sec / need - 1.0));
     let of_bound = |bound: &Bound| (bound.to_string(), 1.0 - bound.figure_in(found) / bound.value());
