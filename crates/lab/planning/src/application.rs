@@ -117,10 +117,8 @@ impl Application {
     /// What it asks for, in words.
     pub fn accesses(&self) -> String {
         let mean = self.mean_iops.map(|mean| format!(" ({} requests/s on average)", three_digits(mean)));
-        match self.is_busiest {
-            true => format!("{}, at its busiest{}", self.workload.accesses(), mean.unwrap_or_default()),
-            false => self.workload.accesses(),
-        }
+        let busiest = if self.is_busiest { ", at its busiest" } else { "" };
+        format!("{}{busiest}{}", self.workload.accesses(), mean.unwrap_or_default())
     }
 
     /// Checks that it can run beside others as one stream of requests.

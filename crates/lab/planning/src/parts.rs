@@ -199,7 +199,6 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
     let own = order.prices.controllers.get(&model.id);
     let member = model.cut_through.map_or(model.member_command, |way| way.cost);
     let words = |buses: &String| buses.split_whitespace().map(str::to_owned).collect();
-    let is_onboard = model.is_software && model.buses.as_deref() == Some("SATA");
     ControllerPart {
         id: model.id.clone(),
         family: controller_family(&model.id).to_owned(),
@@ -217,9 +216,8 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
         cache: model.cache.size,
         is_battery_backed: model.cache.battery_backed,
         reads_ahead: model.cache.read_ahead.0 > 0,
-        is_onboard,
         places: match (model.is_software, model.is_external) {
-            (true, _) if is_onboard => DrivePlaces::Server,
+            (true, _) if model.buses.as_deref() == Some("SATA") => DrivePlaces::Mainboard,
             (true, _) => DrivePlaces::Either,
             (false, true) => DrivePlaces::Enclosures,
             (false, false) => DrivePlaces::Server,

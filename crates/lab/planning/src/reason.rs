@@ -286,18 +286,13 @@ pub(super) fn at_needs(bench: &Bench<'_>, at_need: &BTreeMap<usize, Performance>
         if found.iops > HELD_TO * need {
             return None;
         }
-        let missed: Vec<String> = order
-            .needs
-            .latency_of(*app)
-            .filter(|bound| bound.figure_in(found) > bound.value())
-            .map(Bound::to_string)
-            .collect();
-        let missed = match missed.is_empty() {
-            true => String::new(),
-            false => format!(
-                ", beyond {}: what holds up the array holds up a larger share of fewer requests",
-                missed.join(" and ")
-            ),
+        let beyond = order.needs.latency_of(*app).filter(|bound| bound.figure_in(found) > bound.value());
+        let beyond: Vec<String> = beyond.map(Bound::to_string).collect();
+        let missed = if beyond.is_empty() {
+            String::new()
+        } else {
+            let why = "what holds up the array holds up a larger share of fewer requests";
+            format!(", beyond {}: {why}", beyond.join(" and "))
         };
         Some(format!("\nAt the {need:.0} requests/s that {name} needs, a request takes {takes}{missed}."))
     };

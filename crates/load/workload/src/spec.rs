@@ -527,7 +527,7 @@ mod tests {
         let single = AccessLine { share_pct: 50, ..write };
         let closed = Pacing::default();
         let reads = |parts: Vec<MixPart>, pacing: Pacing, lines: Vec<AccessLine>| {
-            let spec = AccessSpec { parts, pacing, ..spec(lines) };
+            let spec = AccessSpec { pacing, parts, ..spec(lines) };
             let all: f64 = spec.line_shares().map(|(share, _)| share).sum();
             assert!((all - 1.0).abs() < 1e-12, "{all}");
             spec.line_shares().map(|(share, line)| share * f64::from(line.read_pct) / 100.0).sum::<f64>()

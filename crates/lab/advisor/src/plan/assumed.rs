@@ -80,7 +80,7 @@ fn board(part: &ControllerPart) -> Board {
     let is_direct = part.buses.iter().all(|bus| bus == "NVMe");
     match (part.places, part.is_battery_backed) {
         (DrivePlaces::Either, _) if is_direct => Board::None,
-        (DrivePlaces::Server, false) if part.is_onboard => Board::None,
+        (DrivePlaces::Mainboard, _) => Board::None,
         (_, true) => Board::Cached,
         (_, false) => Board::Adapter,
     }

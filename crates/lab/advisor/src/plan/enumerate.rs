@@ -378,7 +378,7 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
             && controller.places != DrivePlaces::Enclosures
             && !needs_backplane(parts, drive, controller);
     };
-    if controller.places == DrivePlaces::Server {
+    if matches!(controller.places, DrivePlaces::Server | DrivePlaces::Mainboard) {
         return false;
     }
     let enclosure = &parts.enclosures[usize::from(enclosure)];

@@ -224,6 +224,8 @@ pub struct DrivePart {
 pub enum DrivePlaces {
     /// In the server itself.
     Server,
+    /// In the server itself, at ports that its mainboard has anyway.
+    Mainboard,
     /// In enclosures.
     Enclosures,
     /// In either: it is software on the host.
@@ -265,8 +267,6 @@ pub struct ControllerPart {
     pub is_battery_backed: bool,
     /// Whether it reads ahead.
     pub reads_ahead: bool,
-    /// Whether it is software over ports that a mainboard has anyway.
-    pub is_onboard: bool,
     /// Where its drives are.
     pub places: DrivePlaces,
     /// Price, where it is known.

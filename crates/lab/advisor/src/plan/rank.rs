@@ -249,7 +249,7 @@ impl Judged {
     pub fn nearly_keeps(&self, needs: &Needs) -> bool {
         let margins = self.margins(needs);
         let is_near = |margin: Option<f64>| margin.is_none_or(|margin| margin >= -NEARLY);
-        let without = Margins { throughput: None, latency: None, ..margins.clone() };
+        let without = Margins { throughput: None, latency: None, ..margins };
         is_near(margins.throughput)
             && is_near(margins.latency)
             && self.survives_always >= needs.survive

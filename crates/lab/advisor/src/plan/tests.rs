@@ -47,7 +47,6 @@ pub(super) fn parts() -> PartList {
         strip: ByteCount::from_kib(64),
         cache: ByteCount::from_mib(if id == "old" { 0 } else { 256 }),
         is_battery_backed: id == "battery",
-        is_onboard: false,
         reads_ahead: true,
         places: if id == "battery" { DrivePlaces::Enclosures } else { DrivePlaces::Server },
         price: Some(500.0),

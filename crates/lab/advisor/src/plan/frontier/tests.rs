@@ -68,7 +68,6 @@ fn parts(draw: &mut Draw) -> PartList {
         strip: ByteCount::from_kib(64),
         cache: ByteCount::from_mib(if draw.is() { 0 } else { 512 }),
         is_battery_backed: true,
-        is_onboard: false,
         reads_ahead: draw.is(),
         places,
         price: is_priced.then_some(300.0),
