@@ -71,6 +71,13 @@ fn split(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec
         let share = if share.is_empty() { None } else { Some(percent(share)?) };
         shares.push((length(bytes)?, share));
     }
+    let least = shares.iter().map(|(bytes, _)| *bytes).min().unwrap_or(1);
+    if let Some((bytes, _)) = shares.iter().find(|(bytes, _)| !bytes.is_multiple_of(least)) {
+        return Err(format!(
+            "fio makes requests of {} bytes out of those of {bytes}, a multiple of the shortest: write that",
+            bytes / least * least
+        ));
+    }
     let given: u32 = shares.iter().filter_map(|(_, share)| *share).map(u32::from).sum();
     let blanks = shares.iter().filter(|(_, share)| share.is_none()).count() as u32;
     let rest = 100u32.checked_sub(given).ok_or("the shares add up to more than 100 percent: mend them")?;

@@ -112,6 +112,14 @@ fn what_fio_refuses_of_a_value_is_refused_at_its_line() {
     }
 }
 
+/// fio 3.33 makes requests of 8 KiB alone out of these.
+#[test]
+fn sizes_that_fio_cuts_are_refused_with_what_it_makes() {
+    let wrong = complaint("[a]\nrw=randread\nnorandommap\nbssplit=8k/50:12k/50\n");
+    let told = "test.fio:4: bssplit: fio makes requests of 8192 bytes out of those of 12288, a multiple of the shortest: write that";
+    assert_eq!(wrong, told);
+}
+
 /// They were fio's default of 4 KiB.
 #[test]
 fn a_direction_that_a_split_leaves_out_has_the_plain_size() {
