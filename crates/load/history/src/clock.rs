@@ -72,8 +72,9 @@ pub(crate) fn seconds_in(text: &str, order: DateOrder) -> Option<f64> {
 }
 
 fn parts(word: &str, by: char) -> Option<[i64; 3]> {
-    let list: Vec<i64> = word.split(by).map(|it| it.parse().ok()).collect::<Option<_>>()?;
-    list.try_into().ok()
+    let mut list = word.split(by).map(|it| it.parse().ok());
+    let three = [list.next()??, list.next()??, list.next()??];
+    list.next().is_none().then_some(three)
 }
 
 /// `2026-11-28`, `11/28/26`, `11/28/2026`, `28.11.2026`.

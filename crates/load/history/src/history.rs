@@ -4,10 +4,11 @@
 //! their mean per year, and so linear, not compounded; it is told of four weeks and more, since a shorter one is mostly the rhythm of weeks.
 //! Rhythm is the mean of each hour of the day, told of a day and more.
 
-use crate::course::{Course, DAY_S, Percentiles, busiest_hour};
+use crate::course::{Course, DAY_S, Percentiles, busiest_hour, close_gaps};
 use crate::format::HistoryFormat;
 use crate::layers::is_layer;
 use crate::reading::{Reading, Readings};
+use raidlab_units::counted;
 use raidlab_workload::toml_file::{self, TomlFileError};
 use raidlab_workload::{AccessLine, AccessSpec, Metric, Workload};
 use serde::{Deserialize, Serialize};
@@ -86,55 +87,33 @@ impl History {
     /// Sums up `readings` of the files called `sources`. Devices that were idle at all times are left out, if others were not; so are
     /// those that lie on others of their host, whose requests would count twice, but for `chosen`.
     pub fn of(sources: &[(String, HistoryFormat)], readings: &Readings, chosen: &[String]) -> Self {
-        let of_host = |host: &str| -> Vec<&str> {
-            readings.by_device.keys().filter(|key| key.0 == host).map(|key| key.1.as_str()).collect()
-        };
-        let (mut all, mut layers, mut halves) = (Vec::new(), Vec::new(), 0);
+        let mut of_hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (host, device) in readings.by_device.keys() {
+            of_hosts.entry(host).or_default().push(device);
+        }
+        let (mut all, mut layers) = (Vec::new(), Vec::new());
         for ((host, device), list) in &readings.by_device {
-            if !chosen.contains(device) && is_layer(device, &of_host(host)) {
+            if !chosen.contains(device) && is_layer(device, &of_hosts[host.as_str()]) {
                 layers.push((host.as_str(), device.as_str()));
             } else {
-                let (list, cut) = without_halves(list);
-                halves += cut;
-                all.push(DeviceHistory::of(host, device, &list));
+                all.push(Summed::of(host, device, list));
             }
         }
-        let is_busy = |device: &DeviceHistory| {
-            device.iops.is_some_and(|it| it.max > 0.0) || device.mb_per_s.is_some_and(|it| it.max > 0.0)
-        };
-        let (busy, idle): (Vec<_>, Vec<_>) = all.into_iter().partition(is_busy);
+        let (busy, idle): (Vec<_>, Vec<_>) = all.into_iter().partition(Summed::is_busy);
         let mut notes = readings.notes.clone();
-        if !busy.is_empty() && !idle.is_empty() {
-            notes.push(match idle.len() {
-                1 => format!(
-                    "{} was idle at all times and is left out",
-                    by_host(&[(&idle[0].host, &idle[0].device)], readings)
-                ),
-                several => format!("{several} devices were idle at all times and are left out"),
-            });
-        }
-        let of_none = |list: &Vec<Reading>| list.iter().filter(|it| it.interval_s.is_none()).count();
-        let untimed: usize = readings.by_device.values().filter(|list| list.len() > 1).map(of_none).sum();
-        if untimed > 0 {
-            notes.push(format!(
-                "{untimed} readings do not tell what time they cover, and count as the others of their device do"
-            ));
-        }
-        for (told, other) in [("reads", "writes"), ("writes", "reads")] {
-            let devices = readings.by_device.values().filter(|list| only_told(list) == Some(told)).count();
-            if devices > 0 {
-                let devices = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
-                notes.push(format!("of {devices} only {told} are told: no {other} are in the figures"));
+        match &idle[..] {
+            [] => {}
+            _ if busy.is_empty() => {}
+            [Summed { history: it, .. }] => {
+                let name = by_host(&[(&it.host, &it.device)], readings);
+                notes.push(format!("{name} was idle at all times and is left out"));
+            }
+            several => {
+                notes.push(format!("{} devices were idle at all times and are left out", several.len()));
             }
         }
-        if halves > 0 {
-            notes.push(match halves {
-                1 => "1 reading lacks reads or writes, and its requests or bytes are left out".to_owned(),
-                _ => format!(
-                    "{halves} readings lack reads or writes, and their requests or bytes are left out"
-                ),
-            });
-        }
+        let kept = if busy.is_empty() { idle } else { busy };
+        notes.extend(notes_of(&kept));
         if !layers.is_empty() {
             let names = by_host(&layers, readings);
             notes.push(format!(
@@ -142,7 +121,7 @@ impl History {
             ));
         }
         let sources = sources.iter().map(|(file, format)| format!("{file}: {}", format.name())).collect();
-        Self { schema: SCHEMA, sources, notes, devices: if busy.is_empty() { idle } else { busy } }
+        Self { schema: SCHEMA, sources, notes, devices: kept.into_iter().map(|it| it.history).collect() }
     }
 
     /// Reads the text of the file called `file`.
@@ -238,6 +217,67 @@ impl DeviceHistory {
     }
 }
 
+/// A device, and what is to be said of its readings.
+struct Summed {
+    history: DeviceHistory,
+    /// What is told, where it is reads or writes alone.
+    only: Option<&'static str>,
+    /// Readings that do not tell what time they cover.
+    untimed: u64,
+    /// Readings that lack reads or writes.
+    halves: u64,
+    /// Readings that span a gap.
+    gaps: u64,
+}
+
+impl Summed {
+    fn of(host: &str, device: &str, list: &[Reading]) -> Self {
+        let (mut whole, halves) = without_halves(list);
+        let gaps = close_gaps(&mut whole);
+        let untimed = list.iter().filter(|it| it.interval_s.is_none() && list.len() > 1).count() as u64;
+        let history = DeviceHistory::of(host, device, &whole);
+        Self { history, only: only_told(list), untimed, halves, gaps }
+    }
+
+    fn is_busy(&self) -> bool {
+        let is_moving = |figure: Option<Percentiles>| figure.is_some_and(|it| it.max > 0.0);
+        is_moving(self.history.iops) || is_moving(self.history.mb_per_s)
+    }
+}
+
+/// What is to be known of the readings of the devices that are `kept`.
+fn notes_of(kept: &[Summed]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let sum = |count: fn(&Summed) -> u64| kept.iter().map(count).sum::<u64>();
+    let (untimed, halves, gaps) = (sum(|it| it.untimed), sum(|it| it.halves), sum(|it| it.gaps));
+    if untimed > 0 {
+        notes.push(format!(
+            "{} without a time: counted as long as the others of the device",
+            counted(untimed, "reading")
+        ));
+    }
+    if gaps > 0 {
+        notes.push(format!(
+            "{} behind a gap of more than ten intervals: counted as one interval",
+            counted(gaps, "reading")
+        ));
+    }
+    for (told, other) in [("reads", "writes"), ("writes", "reads")] {
+        let devices = kept.iter().filter(|it| it.only == Some(told)).count() as u64;
+        if devices > 0 {
+            let devices = counted(devices, "device");
+            notes.push(format!("of {devices} only {told} are told: no {other} are in the figures"));
+        }
+    }
+    if halves > 0 {
+        notes.push(format!(
+            "{} with reads or writes missing: requests or bytes left out",
+            counted(halves, "reading")
+        ));
+    }
+    notes
+}
+
 /// Names of devices, `a, b`; with their hosts where `readings` are of several: `db1 a, b; db2 a`.
 fn by_host(devices: &[(&str, &str)], readings: &Readings) -> String {
     let first = readings.by_device.keys().next().map(|key| &key.0);
@@ -265,7 +305,7 @@ fn only_told(list: &[Reading]) -> Option<&'static str> {
 }
 
 /// The readings without sums that are not whole, and how many those were: reads or writes are missing in them, and told in others.
-fn without_halves(list: &[Reading]) -> (Vec<Reading>, usize) {
+fn without_halves(list: &[Reading]) -> (Vec<Reading>, u64) {
     let tells = |figure: fn(&Reading) -> Option<f64>| list.iter().any(|it| figure(it).is_some());
     let both_requests = tells(|it| it.reads) && tells(|it| it.writes);
     let both_bytes = tells(|it| it.read_bytes) && tells(|it| it.write_bytes);
@@ -280,7 +320,7 @@ fn without_halves(list: &[Reading]) -> (Vec<Reading>, usize) {
         if cuts_bytes {
             (reading.read_bytes, reading.write_bytes) = (None, None);
         }
-        halves += usize::from(cuts_requests || cuts_bytes);
+        halves += u64::from(cuts_requests || cuts_bytes);
         reading
     };
     (list.iter().map(whole).collect(), halves)
@@ -317,11 +357,37 @@ mod tests {
         };
         let found = history(&[whole, half, whole]);
         assert_eq!(found.devices[0].iops.map(|it| it.mean), Some(150.0));
-        assert!(found.notes[0].starts_with("1 reading lacks reads or writes"), "{:?}", found.notes);
+        assert!(found.notes[0].starts_with("1 reading with reads or writes missing"), "{:?}", found.notes);
         // Where nobody tells of writes, reads are what is known.
         let of_reads = history(&[half, half]);
         assert_eq!(of_reads.devices[0].iops.map(|it| it.mean), Some(100.0));
         assert_eq!(of_reads.notes, ["of 1 device only reads are told: no writes are in the figures"]);
+    }
+
+    /// A CD drive that was idle, and a partition, tell reads alone.
+    #[test]
+    fn notes_are_of_the_devices_that_are_kept() {
+        let one =
+            |reads: f64, writes: Option<f64>| Reading { reads: Some(reads), writes, ..Reading::default() };
+        let devices = [
+            ("sda", [one(5.0, Some(1.0)), one(5.0, Some(1.0))]),
+            ("sda1", [one(5.0, None), one(5.0, None)]),
+            ("sr0", [one(0.0, None), one(0.0, None)]),
+        ];
+        let by_device = devices.map(|(device, list)| (("db1".to_owned(), device.to_owned()), list.to_vec()));
+        let history = History::of(
+            &[],
+            &Readings { by_device: by_device.into(), notes: Vec::new() },
+            &["sda".to_owned()],
+        );
+        assert_eq!(
+            history.notes,
+            [
+                "sr0 was idle at all times and is left out",
+                "2 readings without a time: counted as long as the others of the device",
+                "left out, since they lie on other devices of their host: sda1 (--device NAME takes one)",
+            ]
+        );
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::{Import, ImportError, Reason};
 use job::Job;
 use keys::Kind;
 use raidlab_workload::{AccessLine, Distribution, toml_file::nearest};
+use std::collections::BTreeSet;
 use steps::steps;
 
 /// Files that a job file includes, and those that they include, at most.
@@ -120,13 +121,8 @@ pub fn import_fio(file: &str, text: &str, around: Surroundings<'_>) -> Result<Im
     let steps = if reasons.is_empty() { steps(file, &jobs, &mut notes) } else { Ok(Vec::new()) };
     match steps {
         Ok(steps) if reasons.is_empty() => {
-            let mut told = Vec::new();
-            notes.retain(|note| {
-                !told.contains(note) && {
-                    told.push(note.clone());
-                    true
-                }
-            });
+            let mut told = BTreeSet::new();
+            notes.retain(|note| told.insert(note.clone()));
             Ok(Import { steps, notes, jobs: jobs.iter().map(Job::told).collect() })
         }
         wrong => {
@@ -232,12 +228,21 @@ impl<'a> Reader<'a> {
             .iter()
             .fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
-        if check::decides(key.trim()) {
+        let known = keys::find(key.trim());
+        if known.is_some_and(|(usual, _)| check::DECIDING.contains(&usual)) {
             self.deciding.push(check::Line::Setting(whole.to_owned()));
         }
         let is_blank = value.starts_with([' ', '\t']);
         let value = value.trim();
-        let is_kept = matches!(keys::find(key.trim()), Some((_, Kind::Same)));
+        let is_kept = matches!(known, Some((_, Kind::Same)));
+        let is_refused = |(usual, kind): (&str, Kind)| {
+            !matches!(kind, Kind::Missing(_)) && !keys::needs_no_value(usual, !line.contains('='))
+        };
+        // Between commas a direction may have none, but not each of them.
+        if value.trim_matches(',').is_empty() && known.is_some_and(is_refused) {
+            let problem = format!("{line}: fio refuses it without a value: write one, or leave it out");
+            return self.reasons.push(Reason::at(number, problem));
+        }
         // A number alone is read all the same.
         if is_blank && is_kept && !value.bytes().all(|byte| byte.is_ascii_digit()) {
             let problem = format!(
@@ -325,12 +330,17 @@ impl<'a> Reader<'a> {
                 return self.reasons.push(Reason::at(number, format!("{key} = {value}: {problem}")));
             }
         };
-        let setting = Setting { key: usual, value, line: number };
-        match self.sections.last_mut() {
-            _ if self.in_global => self.global.push(setting),
-            Some(section) => section.settings.push(setting),
-            None => self.reasons.push(Reason::at(number, "stands before any section: put it below [global]")),
-        }
+        let settings = match self.sections.last_mut() {
+            _ if self.in_global => &mut self.global,
+            Some(section) => &mut section.settings,
+            None => {
+                let problem = "stands before any section: put it below [global]";
+                return self.reasons.push(Reason::at(number, problem));
+            }
+        };
+        // The last of a key counts.
+        settings.retain(|it| it.key != usual);
+        settings.push(Setting { key: usual, value, line: number });
     }
 }
 

@@ -194,23 +194,25 @@ fn places(worker: &Worker) -> Places {
     }
 }
 
-/// How the file runs a step of these workers. Requests in flight are those at each target.
+/// How the file runs a step of these workers, which do the same. Requests in flight are those at each target.
 fn hints(config: &Config, workers: &[&Worker]) -> RunHints {
-    let targets = all_targets(workers).len().max(1) as u32;
-    let at_each = |total: u32| (total / targets).max(1);
-    let total = |each: &dyn Fn(&Worker) -> u32| {
-        at_each(workers.iter().map(|worker| each(worker)).fold(0, u32::saturating_add))
+    // Of the first `count` workers, those at one target: where nobody names any, all are.
+    let at_one = |count: usize| {
+        let target = workers.first().and_then(|first| first.targets.first());
+        let is_there = |worker: &&&Worker| target.is_none_or(|target| worker.targets.contains(target));
+        workers.iter().take(count).filter(is_there).count() as u32
     };
+    let all = at_one(workers.len());
     let iodepths = match (config.cycle.of, workers) {
         (_, []) => Vec::new(),
         (Some(CycleOf::Outstanding), _) => {
-            config.cycle.values().map(|depth| total(&|worker: &Worker| worker.in_flight(depth))).collect()
+            config.cycle.values().map(|depth| depth.max(1).saturating_mul(all)).collect()
         }
         (Some(CycleOf::Workers), [first, ..]) => {
             let counts = config.cycle.counts_up_to(workers.len());
-            counts.map(|count| at_each(first.in_flight(first.outstanding).saturating_mul(count))).collect()
+            counts.map(|count| first.outstanding.max(1).saturating_mul(at_one(count as usize))).collect()
         }
-        _ => vec![total(&|worker: &Worker| worker.in_flight(worker.outstanding))],
+        (_, [first, ..]) => vec![first.outstanding.max(1).saturating_mul(all)],
     };
     let places: Vec<Places> = workers.iter().map(|worker| places(worker)).collect();
     let ends =

@@ -143,7 +143,7 @@ impl Default for Places {
 
 impl Places {
     /// Says what is wrong with the settings, if anything is: the key, and why.
-    pub(crate) fn complaint(&self) -> Option<(&'static str, &'static str)> {
+    pub fn complaint(&self) -> Option<(&'static str, &'static str)> {
         if !(self.working_set_pct > 0.0 && self.working_set_pct <= 100.0) {
             return Some(("working_set_pct", "must be above 0 and up to 100"));
         }

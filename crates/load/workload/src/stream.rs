@@ -9,7 +9,8 @@
 //! files         position 0   position 1   position 2          the file whose turn it is moves its request on by `base_bytes`
 //! ```
 //!
-//! Invariant: every request lies within the working set, at a multiple of its line's alignment.
+//! Invariant: every request lies within the working set, and within one of its files, at a multiple of its line's alignment; of files from
+//! the start of the file.
 
 use crate::driver::{DriverConfig, DriverError};
 use crate::op::IoOp;
@@ -226,11 +227,16 @@ impl Turns {
     }
 }
 
-/// Length of each of `files` in `bytes`: so many whole alignments that places are aligned in all of them as in the first.
+/// Length of each of `files` in `bytes`: an equal part, where these are all; else so many whole alignments that places are aligned in all of
+/// them as in the first.
 fn file_bytes(bytes: u64, files: PlacedFiles, lines: &[AccessLine], block_bytes: u32) -> u64 {
+    let part = bytes / u64::from(files.count.max(1));
+    if part * u64::from(files.count) == bytes && part.is_multiple_of(block_bytes.into()) {
+        return part;
+    }
     let aligns = lines.iter().map(|line| u64::from(line.alignment_bytes(block_bytes)).max(1));
     let unit = aligns.fold(1u64, |unit, align| (unit / greatest_divisor(unit, align)).saturating_mul(align));
-    bytes / u64::from(files.count.max(1)) / unit * unit
+    part / unit * unit
 }
 
 /// What a storage target with blocks of `block_bytes` asks of a line.
@@ -346,6 +352,19 @@ mod tests {
         let small = in_files(line, PlacedFiles { count: 8, ..three }, Distribution::Uniform);
         let error = RequestStream::new("x", &small.lines, &small.places, &config(7 * 4096, 1)).unwrap_err();
         assert!(matches!(error, DriverError::RegionTooSmall { .. }), "{error}");
+    }
+
+    /// Files of 80 KiB were taken for such of 72 KiB, the most that requests of 8 and of 12 KiB both divide: requests crossed their ends.
+    #[test]
+    fn files_that_are_all_of_the_places_are_equal_parts_whatever_is_asked() {
+        let files = PlacedFiles { count: 3, ..PlacedFiles::default() };
+        let lines = [8 << 10, 12 << 10].map(|bytes| AccessLine::plain(bytes, 100, 100));
+        assert_eq!(file_bytes(240 << 10, files, &lines, 512), 80 << 10);
+        assert_eq!(
+            file_bytes((240 << 10) + 512, files, &lines, 512),
+            72 << 10,
+            "what is left at the end is no file's"
+        );
     }
 
     #[test]
@@ -507,10 +526,13 @@ mod tests {
             // Files of lengths that fit all alignments may be none.
             prop_assume!(RequestStream::new(&spec.name, &spec.lines, &spec.places, &config).is_ok());
             let requests = take(&spec, &config, 500);
+            let file_bytes = file_bytes(region_blocks * 512, files, &lines, 512);
             for request in &requests {
                 prop_assert!(request.offset_bytes + u64::from(request.bytes) <= region_blocks * 512);
+                let in_file = request.offset_bytes % file_bytes;
+                prop_assert!(in_file + u64::from(request.bytes) <= file_bytes, "{request:?} crosses a file's end");
                 let aligned = lines.iter().any(|line| line.bytes == request.bytes
-                    && request.offset_bytes.is_multiple_of(u64::from(line.alignment_bytes(512))));
+                    && in_file.is_multiple_of(u64::from(line.alignment_bytes(512))));
                 prop_assert!(aligned, "{request:?}");
             }
             prop_assert_eq!(requests, take(&spec, &config, 500), "the same seed gives the same stream");

@@ -80,17 +80,32 @@ fn documents(text: &str) -> Result<Vec<Value>, ForeignError> {
         match values.next() {
             Some(Ok(root)) => found.push(root),
             Some(Err(error)) => {
-                let (line, number) =
-                    (1 + text[..text.len() - rest.len() + start].matches('\n').count(), found.len() + 1);
-                return Err(malformed(format!(
-                    "its JSON is not whole: document {number}, which begins in line {line}: {error}"
-                )));
+                let first = 1 + text[..text.len() - rest.len() + start].matches('\n').count();
+                return Err(malformed(no_document(text, (first, found.len()), &error)));
             }
             None => break,
         }
         rest = &rest[start + values.byte_offset()..];
     }
     if found.is_empty() { Err(malformed("there is no JSON in it".into())) } else { Ok(found) }
+}
+
+/// What is wrong with the document that begins in line `first`, behind `before` others that are whole.
+fn no_document(text: &str, (first, before): (usize, usize), error: &serde_json::Error) -> String {
+    let (number, line) = (before + 1, first + error.line() - 1);
+    if !error.is_eof() {
+        let shown: String = text.lines().nth(line - 1).unwrap_or("").trim().chars().take(60).collect();
+        return format!(
+            "line {line}, in document {number}: '{shown}' is no JSON: it is damaged, or fio wrote nan; mend it, or run fio again"
+        );
+    }
+    let others = match before {
+        0 => String::new(),
+        _ => format!(", or take out all from line {first} on"),
+    };
+    format!(
+        "its JSON is not whole: document {number}, which begins in line {first}, is cut off in line {line}: let fio write it to its end{others}"
+    )
 }
 
 /// Figures without which a run has nothing to show: what is no figure there is an error, and not a zero.
@@ -100,21 +115,27 @@ const RATES: [&str; 7] = ["iops", "bw", "bw_bytes", "io_bytes", "io_kbytes", "to
 fn check_rates(text: &str, job: &Value) -> Result<(), ForeignError> {
     for op in ["read", "write", "trim", "mixed", "sync"] {
         let of = job.get(op).and_then(Value::as_object).into_iter().flatten();
-        for (name, value) in of.filter(|(name, _)| RATES.contains(&name.as_str())) {
+        let rates =
+            of.filter(|(name, _)| RATES.contains(&name.as_str())).map(|(name, it)| (name.as_str(), it));
+        let mean = |name: &str| job.get(op)?.get(name)?.get("mean").map(|mean| ("mean", mean));
+        for (name, value) in rates.chain(["lat_ns", "clat_ns", "lat", "clat"].into_iter().filter_map(mean)) {
             if value.as_f64().is_some_and(|number| (0.0..FIGURE_MAX).contains(&number)) {
                 continue;
             }
             let is_here = |line: &&str| {
                 line.split_once(&format!("\"{name}\"")).is_some_and(|(_, rest)| {
                     let rest = rest.trim_start().trim_start_matches(':').trim_start();
+                    let number = rest.split([',', '}']).next().and_then(|it| it.trim().parse::<f64>().ok());
                     rest.starts_with(&value.to_string())
+                        || number.is_some_and(|it| value.as_f64() == Some(it))
                 })
             };
             let line =
                 text.lines().position(|line| is_here(&line)).map(|index| format!("line {}: ", index + 1));
             let shown: String = value.to_string().chars().take(40).collect();
+            let of_job = text_of(job, "jobname").unwrap_or("fio");
             return Err(ForeignError::Malformed(format!(
-                "{}\"{name}\" of \"{op}\" is {shown}, which is no figure",
+                "{}\"{name}\" of \"{op}\" of job '{of_job}' is {shown}, which is no figure: it is damaged; run fio again",
                 line.unwrap_or_default()
             )));
         }

@@ -463,12 +463,21 @@ fn a_spreadsheet_may_have_saved_it() {
 fn a_bad_rate_is_told_with_its_line() {
     let text = "{\"fio version\": \"fio-3.33\",\n\"jobs\": [{\"jobname\": \"a\",\n\"read\": {\"total_ios\": 5, \"runtime\": 9,\n\"iops\" : 100.5},\n\"write\": {}}]}";
     assert!(fio(text).is_ok());
-    for bad in ["-5", "\"x\"", "null", "1e99"] {
+    for bad in ["-5", "\"x\"", "null", "1e99", "1e300", "100.5, \"lat_ns\": {\n\"mean\" : 1e300}"] {
         let error = fio(&text.replace("100.5", bad)).expect_err(bad).to_string();
-        let found = error.starts_with("line 4: \"iops\" of \"read\" is ")
-            || (bad == "1e99" && error.contains("\"iops\" of \"read\" is 1e"));
-        assert!(found && error.ends_with("which is no figure"), "{error}");
+        let place = if bad.contains("mean") { "line 5: \"mean\"" } else { "line 4: \"iops\"" };
+        assert!(error.starts_with(&format!("{place} of \"read\" of job 'a' is ")), "{error}");
+        assert!(error.ends_with("which is no figure: it is damaged; run fio again"), "{error}");
     }
+    let error = fio(&text.replace("100.5", "nan")).expect_err("no JSON").to_string();
+    assert!(error.starts_with("line 4, in document 1: '\"iops\" : nan},' is no JSON: "), "{error}");
+    let several = format!("{text}\n{text}\n{}", &text[..60]);
+    let error = fio(&several).expect_err("a cut-off report").to_string();
+    assert_eq!(
+        error,
+        "its JSON is not whole: document 3, which begins in line 11, is cut off in line 13: let fio write it to its end, or take out all \
+         from line 11 on"
+    );
     let fields = |iops: &str| {
         let mut fields = vec!["0"; 87];
         (fields[0], fields[1], fields[2], fields[7]) = ("3", "fio-3.33", "a", iops);

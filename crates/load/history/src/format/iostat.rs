@@ -271,7 +271,7 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
         if words.is_empty() || is_of_cpu {
             head.clear();
         }
-        let time = seconds_in(line, order).filter(|_| head.is_empty());
+        let time = if head.is_empty() { seconds_in(line, order) } else { None };
         if is_banner || is_of_cpu || time.is_some() {
             reports.list.extend(report.take().map(|it| it.0));
         }

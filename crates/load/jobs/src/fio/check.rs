@@ -23,7 +23,7 @@
 
 use super::job::{Job, Reader};
 use super::values::{number, percent, size, switch};
-use super::{Section, Surroundings, keys};
+use super::{Section, Surroundings};
 use crate::{ImportError, Reason};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{AccessSpec, Distribution, Driver, DriverConfig, DriverStep, FileOrder, IoOp};
@@ -43,20 +43,42 @@ const REQUESTS_MAX_CLONES: u64 = 150;
 const CLONES_MAX: u32 = 8;
 
 /// Keys that decide which requests are made, by their usual names.
-const DECIDING: &str = "rw size io_size filesize offset offset_increment number_ios bs ba bsrange bssplit randseed norandommap \
-                        random_distribution percentage_random fsync fdatasync rwmixread rwmixwrite kb_base verify do_verify \
-                        randrepeat random_generator softrandommap stonewall numjobs file_service_type";
+pub(super) const DECIDING: [&str; 28] = [
+    "rw",
+    "size",
+    "io_size",
+    "filesize",
+    "offset",
+    "offset_increment",
+    "number_ios",
+    "bs",
+    "ba",
+    "bsrange",
+    "bssplit",
+    "randseed",
+    "norandommap",
+    "random_distribution",
+    "percentage_random",
+    "fsync",
+    "fdatasync",
+    "rwmixread",
+    "rwmixwrite",
+    "kb_base",
+    "verify",
+    "do_verify",
+    "randrepeat",
+    "random_generator",
+    "softrandommap",
+    "stonewall",
+    "numjobs",
+    "file_service_type",
+];
 
 /// A line of the job file for the trial.
 #[derive(Clone, Debug)]
 pub(super) enum Line {
     Section { name: String, is_global: bool },
     Setting(String),
-}
-
-/// Whether the key called `name` decides which requests are made.
-pub(super) fn decides(name: &str) -> bool {
-    keys::find(name).is_some_and(|(usual, _)| DECIDING.split_whitespace().any(|key| key == usual))
 }
 
 /// What fio is to run, and what is expected of it.

@@ -9,7 +9,7 @@
 //! Refused is what the places can't say: files of several lengths, and what takes a turn or a position of its own.
 
 use super::job::Reader;
-use super::values::{number, size};
+use super::values::{number, refusal_of_skew, size};
 use raidlab_units::ByteCount;
 use raidlab_workload::{AccessLine, FileOrder, PlacedFiles, Places};
 
@@ -56,10 +56,8 @@ impl JobFiles {
         } else {
             FileNames::Named(names)
         };
-        let mut files = Self { names, turns: Turns::Of(FileOrder::InTurn, 1) };
-        if files.count() > 1 {
-            files.turns = turns(reader, files.count());
-        }
+        let mut files = Self { names, turns: Turns::Through };
+        files.turns = turns(reader, files.count());
         files
     }
 
@@ -140,14 +138,23 @@ fn names(reader: &mut Reader<'_>, folder: Option<&str>) -> Vec<String> {
 
 /// Which of `count` files is next.
 fn turns(reader: &mut Reader<'_>, count: u32) -> Turns {
-    if reader.value("openfiles", number).is_some_and(|open| open > 0 && open < count) {
+    if count > 1 && reader.value("openfiles", number).is_some_and(|open| open > 0 && open < count) {
         let advice = "fewer than all files has fio finish these before it opens others, which has no counterpart here: leave it out";
         reader.wrong("openfiles", format!("openfiles: {advice}"));
     }
     let text = reader.text("file_service_type").unwrap_or("roundrobin");
     let (name, burst) = text.split_once(':').unwrap_or((text, "1"));
+    let skew = burst.parse::<f64>().ok();
+    if let Some(why) = skew.and_then(|figure| refusal_of_skew(name, figure)).filter(|_| text.contains(':')) {
+        reader.wrong("file_service_type", format!("file_service_type = {text}: {why}"));
+        return Turns::Through;
+    }
     let burst = number(burst).ok().filter(|burst| *burst > 0);
     match (name, burst) {
+        // The only one has every turn.
+        ("roundrobin" | "random" | "zipf" | "pareto" | "normal" | "gauss", _) if count == 1 => {
+            Turns::Of(FileOrder::InTurn, 1)
+        }
         ("roundrobin", Some(burst)) => Turns::Of(FileOrder::InTurn, burst),
         ("random", Some(burst)) => Turns::Of(FileOrder::Random, burst),
         ("sequential", _) => Turns::Through,

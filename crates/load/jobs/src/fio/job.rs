@@ -19,7 +19,7 @@
 
 use super::files::{FileNames, JobFiles, lay_side_by_side};
 use super::sizes::{Sizes, by_direction, directed, lines, sizes};
-use super::values::{number, percent, size, switch, time};
+use super::values::{number, percent, refusal_of_skew, size, switch, time};
 use super::zones::zoned;
 use super::{Section, Setting};
 use crate::Reason;
@@ -143,10 +143,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn base(&mut self) -> u64 {
-        match self.value("kb_base", number) {
-            Some(1000) => 1000,
-            _ => 1024,
-        }
+        let base = |text: &str| match number(text)? {
+            base @ (1000 | 1024) => Ok(base.into()),
+            _ => Err(format!("'{text}' is none that fio takes: write 1000 or 1024")),
+        };
+        self.value("kb_base", base).unwrap_or(1024)
     }
 }
 
@@ -403,7 +404,7 @@ struct Requests {
 
 /// Refuses what reads back all that it has written.
 fn reads_back(reader: &mut Reader<'_>, lines: &[AccessLine]) {
-    let is_asked = reader.text("verify").is_some_and(|kind| !["", "0", "none"].contains(&kind));
+    let is_asked = reader.text("verify").is_some_and(|kind| kind != "0");
     let is_done = reader.value("do_verify", switch).unwrap_or(true);
     if is_asked && is_done && lines.iter().any(|line| line.read_pct < 100) {
         let advice = "has no counterpart here: take verify out or add do_verify=0, and write a job behind it that reads";
@@ -565,7 +566,14 @@ fn places(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), base
         }
         // Nothing said, and nothing asked for, is the whole file.
         Some(_) => {
-            places.size = reader.value(key, bytes).filter(|bytes| *bytes > 0).map(ByteCount);
+            let given = reader.value(key, bytes);
+            if key == "filesize" && given == Some(0) {
+                reader.wrong(
+                    key,
+                    "filesize: fio refuses a file of no bytes: write its length, or leave it out",
+                );
+            }
+            places.size = given.filter(|bytes| *bytes > 0).map(ByteCount);
         }
         None => {}
     }
@@ -673,6 +681,9 @@ fn spread(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), plac
     let real = |text: &str| text.parse::<f64>().ok().filter(|real| real.is_finite());
     let is_one = lines.len() == 1 && u64::from(lines[0].bytes) == map_unit;
     let repeats_none = is_generator_without_repeats(reader);
+    if let Some(why) = real(figures).and_then(|figure| refusal_of_skew(name, figure)) {
+        return reader.wrong("random_distribution", format!("'{text}': {why}"));
+    }
     places.distribution = match (name, real(figures)) {
         ("random", _) if map && is_one => Distribution::Shuffle,
         ("random", _) if repeats_none && is_one && lines[0].random_pct == 100 => Distribution::Shuffle,
@@ -713,6 +724,9 @@ fn spread(reader: &mut Reader<'_>, (lines, map_unit): (&[AccessLine], u64), plac
         }
     };
     places.scrambled = super::is_scattered(&places.distribution);
+    if let Some((what, why)) = places.complaint() {
+        reader.wrong("random_distribution", format!("'{text}': {what} {why}"));
+    }
 }
 
 /// Limits, arrivals and think time; a think time after several requests is a delay of the lines.
@@ -743,7 +757,11 @@ fn pacing(
     let rate_max = rate_max.and_then(|rate| RequestRate::new(rate as f64));
     let think = reader.value("thinktime", |text| time(text, NanoSpan(1000))).unwrap_or(NanoSpan::ZERO);
     let blocks = reader.value("thinktime_blocks", number).unwrap_or(1).max(1);
-    let is_poisson = reader.text("rate_process") == Some("poisson");
+    let process = reader.text("rate_process").unwrap_or("linear");
+    let is_poisson = process == "poisson";
+    if !is_poisson && process != "linear" {
+        reader.wrong("rate_process", format!("rate_process = {process}: write linear or poisson"));
+    }
     let mean_bytes: f64 =
         lines.iter().map(|line| f64::from(line.bytes) * f64::from(line.share_pct) / 100.0).sum();
     let by_bytes =

@@ -3,6 +3,9 @@
 //! A key is kept (`Same`), left out because it does not change the requests (`Ignored`), or requests something that a
 //! workload can't express (`Missing`), which is an error. Source of the names: fio's `options.c`, 2026.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 /// What becomes of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -16,8 +19,28 @@ pub(super) enum Kind {
 
 /// Returns the usual name of the key called `name`, and what becomes of it.
 pub(super) fn find(name: &str) -> Option<(&'static str, Kind)> {
-    all().find(|(_, names, _)| names.split('/').any(|it| it == name)).map(|(usual, _, kind)| (usual, kind))
+    /// Each line of a file is looked up, also of one that has a million.
+    static BY_NAME: LazyLock<BTreeMap<&str, (&str, Kind)>> = LazyLock::new(|| {
+        let each = |(usual, names, kind): (&'static str, &'static str, Kind)| {
+            names.split('/').map(move |name| (name, (usual, kind)))
+        };
+        all().flat_map(each).collect()
+    });
+    BY_NAME.get(name).copied()
 }
+
+/// Whether fio takes the key with the usual name `usual` without what others need: `key` where `is_alone`, else `key=`.
+pub(super) fn needs_no_value(usual: &str, is_alone: bool) -> bool {
+    let has = |keys: &str| keys.split(' ').any(|key| key == usual);
+    has(MAY_BE_EMPTY) || has(if is_alone { SWITCHES } else { "bssplit verifysort verifysort_nr" })
+}
+
+/// Keys that are on where they stand alone; `key=` is none of them.
+const SWITCHES: &str = "norandommap time_based stonewall zero_buffers prep exitall exitall_on_error new_group thread \
+                        group_reporting refill_buffers hipri fixedbufs registerfiles sqthread_poll userspace_reap";
+/// Keys whose value fio does not ask for.
+const MAY_BE_EMPTY: &str = "ignore_error cpus_allowed numa_cpu_nodes numa_mem_policy write_bw_log write_lat_log write_iops_log \
+                            write_hist_log log_compression_cpus verify_async_cpus";
 
 /// Every name of every key.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {

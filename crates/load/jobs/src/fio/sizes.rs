@@ -53,15 +53,12 @@ pub(super) fn sizes(reader: &mut Reader<'_>, direction: usize, base: u64) -> Siz
             .filter(|bytes| *bytes > 0)
             .ok_or_else(|| format!("'{text}' is no length of a request"))
     };
-    let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
-    let shares = match key {
-        Some("bssplit") => directed(reader, "bssplit", direction, |text| split(text, length)),
-        Some("bsrange") => directed(reader, "bsrange", direction, |text| range(text, length)),
-        _ => directed(reader, "bs", direction, |text| Ok(vec![(length(text)?, 100)])),
-    };
-    let shares = shares.unwrap_or_else(|| vec![(BYTES_DEFAULT, 100)]);
+    let shares = directed(reader, "bssplit", direction, |text| split(text, length))
+        .or_else(|| directed(reader, "bsrange", direction, |text| range(text, length)))
+        .or_else(|| directed(reader, "bs", direction, |text| Ok(vec![(length(text)?, 100)])))
+        .unwrap_or_else(|| vec![(BYTES_DEFAULT, 100)]);
     let least = shares.iter().map(|(bytes, _)| *bytes).min().unwrap_or(BYTES_DEFAULT);
-    let align = directed(reader, "ba", direction, |text| if text == "0" { Ok(least) } else { length(text) });
+    let align = directed(reader, "ba", direction, length);
     Sizes { shares, align: align.unwrap_or(least) }
 }
 
@@ -73,6 +70,13 @@ fn split(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec
         let share = share.trim();
         let share = if share.is_empty() { None } else { Some(percent(share)?) };
         shares.push((length(bytes)?, share));
+    }
+    let least = shares.iter().map(|(bytes, _)| *bytes).min().unwrap_or(1);
+    if let Some((bytes, _)) = shares.iter().find(|(bytes, _)| !bytes.is_multiple_of(least)) {
+        return Err(format!(
+            "fio makes requests of {} bytes out of those of {bytes}, a multiple of the shortest: write that",
+            bytes / least * least
+        ));
     }
     let given: u32 = shares.iter().filter_map(|(_, share)| *share).map(u32::from).sum();
     let blanks = shares.iter().filter(|(_, share)| share.is_none()).count() as u32;

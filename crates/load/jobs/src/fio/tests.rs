@@ -41,6 +41,110 @@ fn a_file_of_other_things_is_given_up() {
     ));
 }
 
+/// `bs=` was read as fio's default, and theta 1 as any other. What fio 3.33 refuses (`--parse-only`) is refused at its line.
+#[test]
+fn what_fio_refuses_of_a_value_is_refused_at_its_line() {
+    let refused = [
+        "bs",
+        "bs=",
+        "bs=,",
+        "blocksize=",
+        "ba=0",
+        "direct",
+        "direct=",
+        "norandommap=",
+        "wait_for=",
+        "filename",
+        "rate=,",
+        "fsync",
+        "size=",
+        "filesize=0",
+        "kb_base=1",
+        "rate_process=abc",
+        "nice",
+        "nice=",
+        "group_reporting=",
+        "description=",
+        "invalidate",
+        "random_distribution=zipf:1.0",
+        "random_distribution=zipf:1",
+        "random_distribution=zipf:0",
+        "random_distribution=zipf:-1",
+        "random_distribution=pareto:0",
+        "random_distribution=pareto:1",
+        "random_distribution=normal:-1",
+        "random_distribution=normal:100",
+        "random_distribution=zoned",
+        "random_distribution=zoned:50/10:40/90",
+        "random_distribution=zoned_abs:50/1m:40/1m",
+        "file_service_type=zipf:1.0",
+        "file_service_type=abc",
+        "file_service_type=pareto:2",
+        "file_service_type=normal:101",
+        "verify=none",
+    ];
+    for line in refused {
+        let text = format!("[a]\nsize=2m\nrw=randwrite\nnorandommap\n{line}\n");
+        let wrong = import_fio("test.fio", &text, Surroundings::NONE).err();
+        let places = wrong.map(|it| it.reasons.iter().map(|reason| reason.line).collect::<Vec<_>>());
+        assert_eq!(places, Some(vec![Some(5)]), "{line}");
+    }
+    let taken = [
+        "norandommap",
+        "stonewall",
+        "time_based",
+        "group_reporting",
+        "thread",
+        "hipri",
+        "bssplit=",
+        "write_bw_log",
+        "write_bw_log=",
+        "bs=,8k",
+        "bs=4k,",
+        "random_distribution=zipf:0.999",
+        "random_distribution=normal:0",
+        "random_distribution=normal:99.9",
+        "file_service_type=zipf:1.2",
+        "file_service_type=sequential",
+    ];
+    for line in taken {
+        import(&format!("[a]\nsize=2m\nrw=randwrite\nnorandommap\n{line}\n"));
+    }
+}
+
+/// fio 3.33 makes requests of 8 KiB alone out of these.
+#[test]
+fn sizes_that_fio_cuts_are_refused_with_what_it_makes() {
+    let wrong = complaint("[a]\nrw=randread\nnorandommap\nbssplit=8k/50:12k/50\n");
+    let told = "test.fio:4: bssplit: fio makes requests of 8192 bytes out of those of 12288, a multiple of the shortest: write that";
+    assert_eq!(wrong, told);
+}
+
+/// They were fio's default of 4 KiB.
+#[test]
+fn a_direction_that_a_split_leaves_out_has_the_plain_size() {
+    let sizes = |keys: &str| -> Vec<(u32, u8)> {
+        let text = format!("[a]\nrw=randrw\nnorandommap\nbs=16k\n{keys}\n");
+        let lines = import(&text).steps.swap_remove(0).workload.spec.lines;
+        lines.iter().map(|line| (line.bytes, line.read_pct)).collect()
+    };
+    assert_eq!(sizes("bssplit="), [(16_384, 50)]);
+    assert_eq!(sizes("bssplit=,8k/100"), [(16_384, 100), (8192, 0)]);
+    assert_eq!(sizes("bsrange=,4k-8k"), [(16_384, 100), (4096, 0), (8192, 0)]);
+}
+
+/// Each line was looked up among all keys one by one, and each setting kept: 6 s for 300,000.
+#[test]
+fn the_last_of_a_key_counts_and_the_others_cost_nothing() {
+    let text =
+        |count| format!("[global]\n{}[a]\nrw=read\n{0}bs=8k\n", "bs=4KiB\nkb_base=1000\n".repeat(count));
+    let mut reader = Reader::new(Surroundings::NONE);
+    reader.read(None, &text(20_000));
+    assert_eq!((reader.global.len(), reader.sections[0].settings.len()), (2, 3));
+    let steps = import(&text(2)).steps;
+    assert_eq!(steps[0].workload.spec.lines, [AccessLine::plain(8000, 100, 0)]);
+}
+
 /// Eight were run at one in silence, and none was taken for one.
 #[test]
 fn many_in_flight_of_an_engine_that_has_one_are_told() {

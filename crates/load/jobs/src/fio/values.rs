@@ -126,6 +126,20 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
+/// What fio has against a figure of the distribution called `name`, where it refuses it (options.c).
+pub(super) fn refusal_of_skew(name: &str, figure: f64) -> Option<&'static str> {
+    match name {
+        "zipf" if figure == 1.0 => {
+            Some("fio refuses a theta of 1: write one beside it, such as 0.99 or 1.01")
+        }
+        "pareto" if figure <= 0.0 || figure >= 1.0 => Some("fio takes an h above 0 and below 1 only"),
+        "normal" | "gauss" if !(0.0..100.0).contains(&figure) => {
+            Some("fio takes a deviation from 0 to below 100 only")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

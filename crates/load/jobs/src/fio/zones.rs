@@ -11,6 +11,9 @@ pub(super) fn zoned(
     base: u64,
     places: &mut Places,
 ) -> Result<Vec<Zone>, String> {
+    if figures.is_empty() {
+        return Err(format!("it has no zones: write {kind}:ACCESSES/SPACE:..."));
+    }
     if kind == "zoned" {
         return zones(figures).ok_or_else(|| "write zoned:50/5:30/15:20/80, in whole percents".into());
     }

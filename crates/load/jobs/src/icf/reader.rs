@@ -76,11 +76,6 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Requests in flight with `outstanding` for each of its targets.
-    pub(super) fn in_flight(&self, outstanding: u32) -> u32 {
-        outstanding.max(1).saturating_mul(self.targets.len().max(1) as u32)
-    }
-
     /// Whether it works on the targets of `other`, or nobody knows.
     pub(super) fn shares_targets(&self, other: &Self) -> bool {
         let is_named = !self.targets.is_empty() && !other.targets.is_empty();

@@ -154,6 +154,12 @@ fn cycling_becomes_a_sweep() {
             kind == "CYCLE_TARGETS"
         );
     }
+    // Three workers of which two are at each target: the first alone has its two I/Os there, which were taken for one.
+    let workers: String = ["D:E:", "E:F:", "F:D:"]
+        .map(|targets| worker(&targets[..1], 2, "0,0,0", "\trandom\n", &[&targets[..2], &targets[2..]]))
+        .concat();
+    let steps = import(&text("1.1.0", "CYCLE_WORKERS", &specs, &workers)).steps;
+    assert_eq!(steps[0].run.iodepths, [2, 4]);
 }
 
 #[test]
