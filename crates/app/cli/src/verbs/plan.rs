@@ -203,13 +203,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     let mut catalog = args.catalog.load()?;
     let asked = args.app.read()?;
     args.condition_drives(&mut catalog, &asked.applications)?;
-    let prices =
-        args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
-    if let Some(path) = &args.prices {
-        let named =
-            |error| anyhow::Error::new(error).context(format!("{}: a part has no such name", path.display()));
-        prices.check(&catalog).map_err(named).map_err(Failure::input)?;
-    }
+    let prices = args.priced(&catalog)?;
     let have = Have::read(&args.have, &catalog).map_err(|error| {
         let is_unknown = matches!(error, HaveError::Unknown(_));
         Failure::input(error).with_any_hint(is_unknown.then_some(LISTED))
@@ -443,6 +437,16 @@ impl Args {
         let with_one = catalog.drives().filter(|drive| drive.condition().is_some());
         let ids: Vec<String> = with_one.map(|drive| drive.id.clone()).collect();
         ids.iter().try_for_each(|id| catalog.condition_drive(id, condition)).map_err(Failure::input)
+    }
+
+    /// What the price file says, whose parts are all in the catalogue.
+    fn priced(&self, catalog: &Catalog) -> Result<Prices, Failure> {
+        let Some(path) = &self.prices else { return Ok(Prices::default()) };
+        let prices = Prices::read(path).map_err(Failure::input)?;
+        let named =
+            |error| anyhow::Error::new(error).context(format!("{}: a part has no such name", path.display()));
+        prices.check(catalog).map_err(named).map_err(Failure::input)?;
+        Ok(prices)
     }
 
     /// How long the search may take; no limit where a number of simulations is one.
