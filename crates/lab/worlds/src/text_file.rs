@@ -36,12 +36,16 @@ pub fn read_text(path: &Path) -> Result<String, TextFileError> {
         .map_err(TextFileError::of(path))
 }
 
-/// The text of another program's file at `path`, unpacked; what is no character in it is replaced.
+/// The text of another program's file at `path`, unpacked; what is no character in it is replaced. `-` is standard input.
 ///
 /// # Errors
 /// [`TextFileError`], if it is not there, may not be read, is not whole, or is longer than 64 MiB.
 pub fn read_foreign_text(path: &Path) -> Result<String, TextFileError> {
-    let opened = File::open(path).and_then(|file| as_text(BufReader::new(file)));
+    let opened = if path == Path::new("-") {
+        as_text(io::stdin().lock())
+    } else {
+        File::open(path).and_then(|file| as_text(BufReader::new(file)))
+    };
     let bytes = opened.and_then(limited).map_err(TextFileError::of(path))?;
     Ok(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').to_owned())
 }

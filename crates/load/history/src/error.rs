@@ -46,10 +46,20 @@ pub enum HistoryProblem {
     #[error("there is no {0}")]
     Missing(&'static str),
     /// A cell holds no number.
-    #[error("{column} is '{text}', which is no number")]
+    #[error("{column} is '{text}', which is no number: write one, or take out what says it")]
     Number {
         /// Name of the column.
         column: String,
+        /// What stands there.
+        text: String,
+    },
+    /// The time of a report of JSON is none.
+    #[error(
+        "the time of report {number} is '{text}', which is none: write it as the tool does, or take the report out"
+    )]
+    ReportTime {
+        /// The report of its host, from 1.
+        number: usize,
         /// What stands there.
         text: String,
     },
@@ -70,6 +80,12 @@ pub enum HistoryProblem {
         /// In the head.
         expected: usize,
     },
+    /// Counters of disks stand in it, and none that is known.
+    #[error(
+        "none of its counters of disks is known, such as '{0}': record Disk Reads/sec, Disk Writes/sec, Disk Read Bytes/sec and Disk Write \
+         Bytes/sec of 'PhysicalDisk'"
+    )]
+    UnknownCounter(String),
     /// No device was read or written in it.
     #[error("nothing in it says what a device read or wrote: {0}")]
     Nothing(&'static str),

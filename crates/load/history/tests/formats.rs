@@ -649,6 +649,23 @@ fn what_is_wrong_is_told_with_its_line() {
         (&PMREP.replace("2026-11-28 21:00:03", "later"), "file, line 3: 'later' is no time"),
         (&PERFMON.replace("\"50\"", "\"fifty\""), "file, line 3: 0 C: is 'fifty', which is no number"),
         (
+            &IOSTAT_JSON.replacen("\"w/s\": ", "\"w/s\": \"n/a\", \"x\": ", 1),
+            "file: w/s of loop2 in report 1 is 'n/a', which is no number: write one",
+        ),
+        (
+            &IOSTAT_JSON.replacen("\"disk\":", "\"timestamp\": \"later\", \"disk\":", 1),
+            "file: the time of report 1 is 'later', which is none: write it as",
+        ),
+        (&SADF.replacen("\"tps\": ", "\"tps\": true, \"x\": ", 1), "file: tps of "),
+        (
+            &perfmon(
+                "0 C:",
+                &["Disk Frobs/sec", "Current Disk Queue Length"],
+                &[("11/28/2026 20:00:15", &[1.0, 2.0])],
+            ),
+            "file, line 1: none of its counters of disks is known, such as 'Disk Frobs/sec': record Disk Reads/sec",
+        ),
+        (
             &IOSTAT_JSON[..400],
             "file, line 14: the file is cut off: its JSON ends before it is whole; write or copy it to its end",
         ),

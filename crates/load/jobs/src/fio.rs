@@ -224,9 +224,8 @@ impl<'a> Reader<'a> {
         }
         // A comment may follow a setting.
         let whole = line;
-        let line = [" #", " ;", "\t#", "\t;"]
-            .iter()
-            .fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
+        let is_mark = |pair: &[u8]| matches!(pair, [b' ' | b'\t', b'#' | b';']);
+        let line = line.as_bytes().windows(2).position(is_mark).map_or(line, |at| &line[..at]);
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let known = keys::find(key.trim());
         if known.is_some_and(|(usual, _)| check::DECIDING.contains(&usual)) {

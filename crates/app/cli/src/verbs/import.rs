@@ -43,7 +43,7 @@ enum Kind {
 
 #[derive(Debug, clap::Args)]
 struct JobArgs {
-    /// The file
+    /// The file; - is standard input
     file: PathBuf,
     /// Write a workload file for each step into this folder, instead of the only one to standard output
     #[arg(long, short, value_name = "FOLDER")]

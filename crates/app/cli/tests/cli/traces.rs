@@ -1,6 +1,7 @@
 //! Imported jobs and traces on the real binary: as files, on targets, and on modelled arrays.
 
-use crate::support::Bench;
+use crate::support::{Bench, Ended};
+use std::fs::File;
 
 #[test]
 fn import_makes_workload_files_that_run() {
@@ -264,4 +265,28 @@ fn outputs_of_imports_replace_files_only_if_asked() {
         bench.done(&[args, &["--overwrite"]].concat());
         assert_ne!(std::fs::read(bench.path().join(written)).expect("it is there"), b"mine");
     }
+}
+
+/// `-` was the name of a file that is not there, but for traces.
+#[test]
+fn imports_read_standard_input() {
+    let bench = Bench::new();
+    let fio = "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"read\": {\"total_ios\": 5, \"iops\": 5.0}, \
+               \"write\": {}}]}";
+    let iostat = include_str!("../../../../load/history/tests/data/iostat.json");
+    let rows = [
+        ("fio", "[a]\nrw=read\nsize=1m\n", "name = \"a\""),
+        ("history", iostat, "loop2"),
+        ("runs", fio, "-: 1 run is new"),
+        ("trace", "0,20941264,8192,W,0.551706\n", "format spc"),
+    ];
+    let imported = |verb: &str, text: &str| {
+        let input = File::open(bench.write("input", text)).expect("it was written");
+        let mut command = bench.command(&["import", verb, "-"]);
+        Ended::of(command.stdin(input).output().expect("the binary was built"))
+    };
+    for (verb, text, told) in rows {
+        imported(verb, text).well().says(&[told]);
+    }
+    imported("runs", "SQLite format 3\0").assert(2, &["a results file is opened by its name", "FILE.sqlite"]);
 }

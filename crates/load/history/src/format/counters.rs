@@ -95,7 +95,11 @@ pub(super) fn prometheus(text: &str) -> Result<Readings, Located> {
             let text = pair.get(1).and_then(Value::as_str);
             // A stale counter is NaN.
             if let Some(text) = text.filter(|text| text.parse::<f64>().is_err()) {
-                return Err(no_number(None, name, text));
+                return Err(no_number(
+                    None,
+                    &format!("{name} of {device} at {}", at_s.unwrap_or_default()),
+                    text,
+                ));
             }
             let count = text.and_then(number);
             let (Some(at_s), Some(count)) = (at_s, count) else { continue };

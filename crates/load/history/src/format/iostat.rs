@@ -54,17 +54,39 @@ pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The devices of a report, each with what it says.
-pub(super) fn devices<'a>(report: &'a Value, key: &'a str) -> impl Iterator<Item = (&'a str, Reading)> {
-    list(report, "disk").filter_map(move |device| {
+/// The devices of report number `number`, each with what it says.
+pub(super) fn devices<'a>(
+    (number, report): (usize, &'a Value),
+    key: &'a str,
+) -> Result<Vec<(&'a str, Reading)>, Located> {
+    let mut all = Vec::new();
+    for device in list(report, "disk") {
+        let Some((name, figures)) = device.get(key).and_then(Value::as_str).zip(device.as_object()) else {
+            continue;
+        };
         let mut reading = Reading::default();
-        for (column, value) in device.as_object()? {
-            if let (Some((figure, unit)), Some(value)) = (meaning(column), value.as_f64()) {
-                reading.set(figure, value * unit);
-            }
+        for (column, value) in figures.iter().filter(|(_, value)| !value.is_null()) {
+            let Some((figure, unit)) = meaning(column) else { continue };
+            let wrong = || {
+                let place = format!("{column} of {name} in report {number}");
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                (None, HistoryProblem::Number { column: place, text: shown(&text) })
+            };
+            reading.set(figure, value.as_f64().ok_or_else(wrong)? * unit);
         }
-        Some((device.get(key)?.as_str()?, reading))
-    })
+        all.push((name, reading));
+    }
+    Ok(all)
+}
+
+/// The time in `text` of report number `number`; none where nothing is said.
+pub(super) fn time_of_report(
+    number: usize,
+    text: Option<&str>,
+    order: DateOrder,
+) -> Result<Option<f64>, Located> {
+    let wrong = |text: &str| (None, HistoryProblem::ReportTime { number, text: shown(text) });
+    text.map(|text| seconds_in(text, order).ok_or_else(|| wrong(text))).transpose()
 }
 
 pub(super) fn hosts(value: &Value) -> Result<impl Iterator<Item = (&str, &Value)>, Located> {
@@ -189,15 +211,16 @@ pub(super) fn json(text: &str, order: DateOrder, told: Told) -> Result<Readings,
     for (host, of_host) in hosts(&value)? {
         reports.start();
         let mut times = RowTimes::default();
-        for report in list(of_host, "statistics").filter(|report| report.get("disk").is_some()) {
-            let at_s =
-                report.get("timestamp").and_then(Value::as_str).and_then(|text| seconds_in(text, order));
+        let reports_of_disks = (1..).zip(list(of_host, "statistics")).filter(|it| it.1.get("disk").is_some());
+        for (number, report) in reports_of_disks {
+            let at_s = time_of_report(number, report.get("timestamp").and_then(Value::as_str), order)?;
             let interval_s = at_s.and_then(|at_s| {
                 times.at(at_s);
                 times.covered_s()
             });
             let mut next = reports.open(host, at_s, interval_s);
-            next.devices.extend(devices(report, "disk_device").map(|(device, it)| (device.to_owned(), it)));
+            let listed = devices((number, report), "disk_device")?;
+            next.devices.extend(listed.into_iter().map(|(device, it)| (device.to_owned(), it)));
             let is_busy = |device: &&Value| {
                 let figures = device.as_object().into_iter().flatten();
                 figures.filter_map(|(_, value)| value.as_f64()).any(|value| value > 0.0)

@@ -229,16 +229,21 @@ pub(super) fn esxtop(text: &str, order: DateOrder) -> Result<Readings, Located> 
     table(text, order, kind.as_slice(), of_esx)
 }
 
-fn table(text: &str, order: DateOrder, objects: &[&str], meaning: Meaning) -> Result<Readings, Located> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let (_, head) = lines.next().ok_or((None, HistoryProblem::Missing("head")))?;
-    let by = if head.matches("\"\t\"").count() > 0 {
+/// What stands between the cells of a table with this head.
+fn separator(head: &str) -> char {
+    if head.contains("\"\t\"") {
         '\t'
     } else if head.matches("\",\"").count() >= head.matches("\";\"").count() {
         ','
     } else {
         ';'
-    };
+    }
+}
+
+fn table(text: &str, order: DateOrder, objects: &[&str], meaning: Meaning) -> Result<Readings, Located> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let (_, head) = lines.next().ok_or((None, HistoryProblem::Missing("head")))?;
+    let by = separator(head);
     let is_quoted = head.starts_with('"');
     let head = cells(head, by);
     let is_object = |object: &str| objects.iter().any(|it| plain(it) == plain(object));
@@ -260,6 +265,10 @@ fn table(text: &str, order: DateOrder, objects: &[&str], meaning: Meaning) -> Re
             Some((host, instance, counter, unit))
         })
         .collect();
+    let of_disks = || head.iter().filter_map(|name| path(name)).filter(|it| is_object(it.1));
+    if let (true, Some((.., unknown))) = (columns.iter().all(Option::is_none), of_disks().next()) {
+        return Err((Some(1), HistoryProblem::UnknownCounter(shown(unknown))));
+    }
     let (mut readings, mut times) = (Readings::default(), RowTimes::default());
     if columns.iter().flatten().any(|it| it.1 == "_Total") {
         readings.note("_Total is the sum of all disks of its host: single ones are not told");

@@ -6,7 +6,7 @@
 //! `--human` writes units behind numbers.
 
 use super::Located;
-use super::iostat::{devices, hosts, list, meaning, no_number, parsed, row};
+use super::iostat::{devices, hosts, list, meaning, no_number, parsed, row, time_of_report};
 use crate::cells::{number, shown};
 use crate::clock::{DateOrder, seconds, seconds_in};
 use crate::error::HistoryProblem;
@@ -16,12 +16,14 @@ use serde_json::Value;
 pub(super) fn json(text: &str) -> Result<Readings, Located> {
     let (value, mut readings) = (parsed(text)?, Readings::default());
     for (host, of_host) in hosts(&value)? {
-        for report in list(of_host, "statistics") {
+        for (number, report) in (1..).zip(list(of_host, "statistics")) {
             let word = |name: &str| report.get("timestamp").and_then(|it| it.get(name));
             let text = |name: &str| word(name).and_then(Value::as_str).unwrap_or("");
-            let at_s = seconds(&format!("{} {}", text("date"), text("time")));
+            let time = format!("{} {}", text("date"), text("time"));
+            let told = Some(time.as_str()).filter(|time| !time.trim().is_empty());
+            let at_s = time_of_report(number, told, DateOrder::default())?;
             let interval_s = word("interval").and_then(Value::as_f64).filter(|it| *it > 0.0);
-            for (device, reading) in devices(report, "disk-device") {
+            for (device, reading) in devices((number, report), "disk-device")? {
                 readings.push(host, device, Reading { at_s, interval_s, ..reading });
             }
         }

@@ -32,7 +32,7 @@ const QUERY: &str = "%7B__name__%3D~%22node_disk_((reads_completed%7Cwrites_comp
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What a monitoring tool kept: sar (`sa15`, or what `sadf -j` prints), iostat, PCP, Prometheus, `pg_stat_io`, esxtop, Windows; or the
-    /// address of a Prometheus server, `http://HOST:9090`, whose `node_exporter` is asked. Several are put together
+    /// address of a Prometheus server, `http://HOST:9090`, whose `node_exporter` is asked. Several are put together; - is standard input
     #[arg(required = true, value_name = "FILE|URL")]
     files: Vec<String>,
     /// Write the history here, for 'raidlab plan --from'; without it the figures are printed only

@@ -83,6 +83,36 @@ fn binary(text: &str) -> Option<Kind> {
     }
 }
 
+/// Files of settings that raidlab reads, by what a line of them begins with.
+const SETTINGS: [(&str, &str, &str); 4] = [
+    ("sources = ", "a history that was taken in", "plan with it: 'raidlab plan --from FILE --usable SIZE'"),
+    ("metric = ", "a workload of raidlab", "run it with 'raidlab measure TARGET --workload FILE'"),
+    ("level = ", "an array of raidlab", "simulate it with 'raidlab simulate --array FILE'"),
+    ("schema = ", "a file of raidlab's settings", "'raidlab reference markdown' says which verbs read such"),
+];
+
+/// What raidlab wrote, or reads elsewhere.
+fn of_raidlab(text: &str) -> Option<Kind> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let kind = |what: &str, advice, verb| Some(Kind { what: what.into(), advice, verb });
+    let first = lines.next()?;
+    if first.starts_with("{\"schema\":") && first.contains("\"studies\":") {
+        return kind("what 'raidlab export json' wrote", "take it in with 'raidlab import runs'", "runs");
+    }
+    let plain = "run it without --json to read it, and take runs elsewhere with 'raidlab export json'";
+    if first == "{" && text.lines().take(LINES).any(|line| line == "  \"alternatives\": [") {
+        return kind("an answer of 'raidlab plan'", plain, "");
+    }
+    // Keys are in order, and answers of other verbs have theirs at the end.
+    if first == "{" && text.lines().any(|line| line.starts_with("  \"schema\": ")) {
+        return kind("an answer of raidlab", plain, "");
+    }
+    let begins = |mark: &str| text.lines().take(LINES).any(|line| line.starts_with(mark));
+    let (_, what, advice) =
+        SETTINGS.iter().find(|(mark, ..)| first.starts_with("schema = ") && begins(mark))?;
+    kind(what, advice, "")
+}
+
 /// Whether `line` is one of `fio --write_lat_log`, `--write_bw_log` or `--write_iops_log`: `100, 5420, 0, 4096, 0`.
 fn is_fio_log(line: &str) -> bool {
     let cells: Vec<&str> = line.split(", ").collect();
@@ -107,9 +137,8 @@ fn kind_of(text: &str) -> Option<Kind> {
             verb: "",
         });
     }
-    if has("[[devices]]") && lines().any(|line| line.starts_with("sources = ")) {
-        let advice = "plan with it: 'raidlab plan --from FILE --usable SIZE'";
-        return Some(Kind { what: "a history that was taken in".into(), advice, verb: "" });
+    if let Some(kind) = of_raidlab(text) {
+        return Some(kind);
     }
     if is_fio(text) || is_iometer(text) {
         let program = if is_fio(text) { "fio" } else { "Iometer" };
@@ -159,6 +188,7 @@ mod tests {
             ("trace", "0,20941264,8192,W,0.551706\n"),
             ("history", "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": []}]}]}}"),
             ("history", "{\"sysstat\":{\"hosts\":[]}}"),
+            ("runs", "{\"schema\":1,\"studies\":[],\"runs\":[]}"),
             ("history", "avg-cpu:  %user\nDevice  r/s\n"),
             ("runs", "<Results>\n<TimeSpan>\n"),
             ("runs", "SQLite format 3\0"),
@@ -198,9 +228,17 @@ mod tests {
             ("BZh91AY", "this is packed by bzip2: unpack it first"),
             ("\u{1}\0\0", "this is a binary file of a kind that is not known: "),
             (
-                "schema = 1\nsources = [\"a\"]\n[[devices]]\n",
+                "schema = 1\nsources = [\"a\"]\n[[device]]\n",
                 "this is a history that was taken in: plan with it",
             ),
+            (
+                "# raidlab measure TARGET\nschema = 1\nname = \"a\"\nmetric = \"iops\"\n\n[[line]]\n",
+                "this is a workload of raidlab: run it with 'raidlab measure TARGET --workload FILE'",
+            ),
+            ("schema = 1\nlevel = \"5\"\n", "this is an array of raidlab: simulate it with"),
+            ("schema = 1\ncurrency = \"EUR\"\n", "this is a file of raidlab's settings: "),
+            ("{\n  \"alternatives\": [\n", "this is an answer of 'raidlab plan': run it without --json"),
+            ("{\n  \"history\": {},\n  \"schema\": 1\n}\n", "this is an answer of raidlab: "),
             (
                 "  d.d.read  d.d.read\n       vda       vdb\n",
                 "this is text of PCP's pmrep: write it with 'pmrep -o csv",

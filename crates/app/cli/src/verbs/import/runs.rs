@@ -13,6 +13,7 @@ use raidlab_units::counted;
 use raidlab_workload::RunResult;
 use raidlab_worlds::as_text;
 use serde::Serialize;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 pub(super) struct Args {
     /// What `raidlab export json` wrote, or a results file, where one of an older version is brought up to date; what fio
     /// printed as JSON (--output-format=json or json+), Iometer's results (.csv), or those of diskspd (XML), elbencho (CSV), vdbench
-    /// (flatfile), sysbench and `CrystalDiskMark` (text); latencies of biolatency, and of bpftrace's biosnoop
+    /// (flatfile), sysbench and `CrystalDiskMark` (text); latencies of biolatency, and of bpftrace's biosnoop; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Results file that they are added to; what is in it already is left alone
@@ -134,7 +135,14 @@ pub(crate) fn foreign_runs(path: &Path) -> Result<Vec<RunResult>, Failure> {
 /// The runs of a file, of whichever form it is.
 fn find(path: &Path) -> Result<Found, Failure> {
     let cannot = |failure: Failure| failure.context(format!("{} cannot be taken in", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| cannot(Failure::input(error)))?;
+    let is_input = path == Path::new("-");
+    let mut bytes = Vec::new();
+    let read = if is_input {
+        std::io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map_err(|error| cannot(Failure::input(error)))?;
     if !bytes.starts_with(SQLITE_MAGIC) {
         let text = unpacked(&bytes).map_err(|error| cannot(Failure::input(error)))?;
         let refused = |error| cannot(Failure::input(error));
@@ -154,6 +162,11 @@ fn find(path: &Path) -> Result<Found, Failure> {
             }
         };
         return Ok(Found::Foreign { content: bytes, results });
+    }
+    if is_input {
+        let problem = anyhow::anyhow!("a results file is opened by its name, and standard input has none");
+        return Err(cannot(Failure::input(problem))
+            .with_hint("give the file itself: raidlab import runs FILE.sqlite"));
     }
     let of_store = || {
         let store = Store::open(path)?;
