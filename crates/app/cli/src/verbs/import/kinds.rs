@@ -209,6 +209,10 @@ mod tests {
                 .is_some_and(|it| it == "this is iostat's JSON: read it with 'raidlab import history'")
         );
         assert!(other_than("fio", "hello").is_none());
+    }
+
+    #[test]
+    fn files_that_no_verb_reads_are_named_by_all() {
         for (text, told) in [
             ("", "this is an empty file: "),
             (
