@@ -24,7 +24,7 @@ pub struct Application {
 }
 
 /// What changes over a longer time is planned at its busiest. Windows are a few of shorter times long.
-pub(super) const STEADY: NanoSpan = NanoSpan::from_secs(1);
+const STEADY: NanoSpan = NanoSpan::from_secs(1);
 
 /// All of `applications` at the same time: each is a part with a loop of its own and the pace given, if that is not its own. Those with a part of the capacity of their own lie one after the other on the volume, the others on all of it.
 pub(super) fn together(applications: &[Application], own: &[OwnNeeds], paces: &[Pace]) -> Workload {

@@ -239,7 +239,7 @@ impl Search<'_, '_, '_> {
         let may_be_shown = shown(&self.judged, needs);
         let rows = diverse(&may_be_shown, self.ranking, bench.parts, bench.order.top);
         let mut best: Vec<Judged> = rows.iter().map(|row| may_be_shown[row.index].clone()).collect();
-        best.extend(self.near_misses());
+        best.extend(self.nearly_kept());
         let stage = Stage { label: "running the best for longer", from: SMALLER_SHARE, to: LONG_SHARE };
         let results = judge_all(bench, self.crew, stage, (&best, Window::Long))?;
         let mut results = self.with_others(results)?;
@@ -272,7 +272,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Arrays that would take less than the best, and miss by little in a short run what they may keep in a longer one.
-    pub(super) fn near_misses(&self) -> Vec<Judged> {
+    pub(super) fn nearly_kept(&self) -> Vec<Judged> {
         let needs = self.ranking.needs;
         let Some(best) = self.judged.first().filter(|best| best.keeps(needs) && needs.wants_cheapest())
         else {

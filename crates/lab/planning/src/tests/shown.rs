@@ -69,7 +69,7 @@ fn what_takes_less_and_misses_by_little_is_run_for_longer() {
             let least = search.judged[0].geometry;
             (search.judged[0].performance[0].iops, search.judged[0].life) = (iops, life);
             search.ranking.sort(&mut search.judged);
-            search.near_misses().iter().map(|one| one.geometry == least).collect::<Vec<_>>()
+            search.nearly_kept().iter().map(|one| one.geometry == least).collect::<Vec<_>>()
         })
     };
     assert_eq!(near(75.0, Life::Endless), [true]);
