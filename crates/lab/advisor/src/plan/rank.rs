@@ -247,21 +247,24 @@ impl Judged {
 
     /// Whether it keeps `needs`, but for a throughput or a latency of which it misses little.
     pub fn nearly_keeps(&self, needs: &Needs) -> bool {
-        let margins = self.margins(needs);
-        let is_near = |margin: Option<f64>| margin.is_none_or(|margin| margin >= -NEARLY);
-        let without = Margins { throughput: None, latency: None, ..margins };
-        is_near(margins.throughput)
-            && is_near(margins.latency)
-            && self.survives_always >= needs.survive
-            && needs.years.is_none_or(|years| self.life.lasts(years))
-            && without.all().all(|(_, margin)| margin >= 0.0)
+        self.keeps_but_for(needs, NEARLY)
     }
 
     /// Whether it keeps all of `needs`.
     pub fn keeps(&self, needs: &Needs) -> bool {
+        self.keeps_but_for(needs, 0.0)
+    }
+
+    /// Whether it keeps `needs`, where it may miss that share of a throughput and of a latency.
+    fn keeps_but_for(&self, needs: &Needs, missed: f64) -> bool {
+        let margins = self.margins(needs);
+        let is_near = |margin: Option<f64>| margin.is_none_or(|margin| margin >= -missed);
+        let others = Margins { throughput: None, latency: None, ..margins };
         self.survives_always >= needs.survive
             && needs.years.is_none_or(|years| self.life.lasts(years))
-            && self.margins(needs).all().all(|(_, margin)| margin >= 0.0)
+            && is_near(margins.throughput)
+            && is_near(margins.latency)
+            && others.all().all(|(_, margin)| margin >= 0.0)
     }
 }
 
