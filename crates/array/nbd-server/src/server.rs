@@ -8,7 +8,7 @@
 //! sent.
 //!
 //! Clients in their handshake have a pool of their own, so that idle ones take no seat of working clients (`seats.rs`).
-//! When that pool is full, the peer with the most handshakes loses its oldest.
+//! When that pool is full, the peer with the most handshakes loses its oldest; of peers with few, an unknown one.
 //!
 //! Invariant: a connection's number, and with it the names of its entries, is reused only after all of them have ended.
 
@@ -43,6 +43,8 @@ const STOP_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
 const LOOK_EVERY: NanoSpan = NanoSpan::from_millis(1000);
 /// Handshakes at once.
 const HANDSHAKES_MAX: u32 = 64;
+/// Handshakes that a known client has before those of unknown ones; beyond them it is a peer like others.
+const KNOWN_HANDSHAKES: usize = HANDSHAKES_MAX as usize / 8;
 /// Time for a handshake, even if others wait.
 const GRACE: NanoSpan = NanoSpan::from_millis(100);
 /// Room for those that are closed and not over yet.
@@ -293,8 +295,8 @@ impl NbdServer {
         self.open - self.common.seats.taken()
     }
 
-    /// Closes a handshake if too many are open: one of the peer that has most, its oldest, once it has had a moment; those
-    /// who proved who they are last.
+    /// Closes a handshake if too many are open: one of the peer that has most, its oldest, once it has had a moment. Those who
+    /// proved who they are and have few go last.
     fn make_room(&mut self, now: Nanos) {
         let all = self.connections.iter().flatten().map(Box::as_ref);
         let haggling = all.filter(|found| found.is_in_handshake() && !found.is_closing());
@@ -303,7 +305,10 @@ impl NbdServer {
             return;
         }
         let others = |peer: Peer| peers.iter().filter(|other| **other == peer).count();
-        let key = |found: &&Connection| (found.is_known(), Reverse(others(found.peer)), found.since);
+        let key = |found: &&Connection| {
+            let others = others(found.peer);
+            (found.is_known() && others <= KNOWN_HANDSHAKES, Reverse(others), found.since)
+        };
         // Who is to go is decided before it is asked whether it has had time: else a slow client that has had it would go in the
         // place of attackers that have just come.
         let had_time = |found: &&Connection| now.saturating_since(found.since) >= GRACE;

@@ -367,6 +367,18 @@ fn who_only_comes_and_waits_keeps_nobody_out() {
     });
 }
 
+/// A handshake of an unknown client took longer than the moment that each has, and was ended for those of known ones.
+#[test]
+fn known_clients_that_wait_do_not_end_the_handshakes_of_unknown_ones() {
+    with_server(few_buffers(3), |place| {
+        let slow = TcpStream::connect(place.tcp).expect("the server listens");
+        let silent: Vec<_> = (0..200).map(|_| place.unix()).collect();
+        std::thread::sleep(Duration::from_secs(1));
+        exercise(&mut Client::new(slow, true).expect("its handshake goes on"), 7, 0, MIB, 3);
+        drop(silent);
+    });
+}
+
 #[test]
 fn who_says_each_byte_late_has_no_longer_than_who_says_nothing() {
     with_server(few_buffers(3), |place| {
@@ -389,9 +401,10 @@ fn a_stop_ends_what_is_in_flight_and_closes() {
     with_server(NbdOptions::default(), |place| {
         let (mut busy, mut idle) = (place.client(true), place.client(false));
         idle.call(Op::Flush, 0, 0, &[]).expect("a flush");
-        for at in 0..16 {
-            busy.send(Op::Read, at * MIB / 2, MIB as u32 / 2, &[]).expect("the server takes it");
-        }
+        // In one go: a request that is sent after the stop finds the socket shut and is never answered.
+        let heads: Vec<u8> =
+            (0..16).flat_map(|at| busy.head(Op::Read, at * MIB / 2, MIB as u32 / 2).1).collect();
+        busy.send_bytes(heads).expect("the server takes them");
         assert_eq!(busy.next().expect("an answer").1, Ok(()));
         place.stop.store(true, Ordering::Relaxed);
         while busy.in_flight() > 0 {
