@@ -10,8 +10,9 @@
 
 use super::judge::{self, Pace, Window};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
-use super::{Bench, PlanError};
+use super::{Bench, PlanError, loss};
 use raidlab_advisor::plan::{Judged, Performance};
+use raidlab_advisor::risk::LossChance;
 use raidlab_units::NanoSpan;
 use raidlab_worlds::simulated::run_degraded;
 use raidlab_worlds::{Load, ModelledArray};
@@ -48,17 +49,23 @@ pub struct Rebuild {
 pub(super) type OfRun = (Vec<Performance>, Vec<Performance>, Option<Rebuild>);
 
 impl Faults {
-    /// What is left with a member missing, and while it is rebuilt.
-    pub(super) const fn both(&self) -> [&Vec<Performance>; 2] {
-        [&self.degraded, &self.rebuilding]
-    }
-
     /// Takes in what faults did to the next applications.
     pub(super) fn add(&mut self, (degraded, rebuilding, rebuild): OfRun) {
         self.degraded.extend(degraded);
         self.rebuilding.extend(rebuilding);
         let both = self.rebuild.into_iter().chain(rebuild);
         self.rebuild = both.max_by(|one, other| one.hours.total_cmp(&other.hours));
+    }
+
+    /// What is left of `judged`, nothing where it survives none, and how likely it loses data with this rebuild.
+    pub(super) fn take_in(&self, bench: &Bench<'_>, judged: &mut Judged) -> Option<LossChance> {
+        let survives = judged.survives_always > 0;
+        let left = || bench.degraded_share(&judged.performance, [&self.degraded, &self.rebuilding]);
+        judged.degraded_share = Some(if survives { left() } else { 0.0 });
+        let drive = bench.models(judged.geometry).drive_in_place();
+        let chance = loss::of_array(&drive, judged.geometry, self.rebuild.map(|it| it.hours));
+        judged.loss_per_year = chance.map(|it| it.per_year).or(judged.loss_per_year);
+        chance
     }
 }
 

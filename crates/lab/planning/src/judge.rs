@@ -466,22 +466,14 @@ fn may_lose(bench: &Bench<'_>, judged: &Judged) -> bool {
     most.is_some_and(|most| chance().is_some_and(|chance| chance.per_year > most))
 }
 
-/// What is left of an array with a member missing and while it is rebuilt, nothing where it survives none; and how likely it loses data
-/// with that rebuild.
+/// What faults do to an array, as long as its own runs were: tens of candidates are looked at so, and the best are run for longer.
 fn with_faults(bench: &Bench<'_>, judged: &mut Judged) -> Result<(), PlanError> {
-    if judged.survives_always == 0 {
-        judged.degraded_share = Some(0.0);
-        return Ok(());
-    }
     let mut faults = Faults::default();
-    for run in 0..bench.order.runs() {
-        // As long as the run of the whole array was: tens of candidates are looked at so, and the best are run for longer.
+    let runs = if judged.survives_always > 0 { bench.order.runs() } else { 0 };
+    for run in 0..runs {
         faults.add(bench.faults(judged, (run, Window::Short))?);
     }
-    judged.degraded_share = Some(bench.degraded_share(&judged.performance, faults.both()));
-    let drive = bench.models(judged.geometry).drive_in_place();
-    let chance = super::loss::of_array(&drive, judged.geometry, faults.rebuild.map(|it| it.hours));
-    judged.loss_per_year = chance.map(|it| it.per_year).or(judged.loss_per_year);
+    faults.take_in(bench, judged);
     Ok(())
 }
 

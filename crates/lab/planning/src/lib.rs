@@ -327,6 +327,11 @@ pub fn plan(
         needs: order.needs.clone(),
         candidates: enumeration.candidates,
         rejected: enumeration.rejected.clone(),
+        misfits: enumeration
+            .misfits
+            .iter()
+            .map(|drive| parts.drives[usize::from(*drive)].with_bus())
+            .collect(),
         kept,
         arithmetic_secs,
         simulated: chosen.simulated,

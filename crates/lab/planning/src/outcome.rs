@@ -49,6 +49,8 @@ pub struct PlanOutcome {
     pub candidates: u64,
     /// Of them, those that it rejected, by reason.
     pub rejected: BTreeMap<Rejection, u64>,
+    /// Drives that fit no controller and enclosure that may be chosen, each with what it is plugged into.
+    pub misfits: Vec<String>,
     /// Geometries that it kept.
     pub kept: u64,
     /// Time that it took, in seconds.
@@ -197,6 +199,8 @@ struct PlanFacts<'a> {
     candidates: u64,
     /// Arrays that arithmetic turned down, by reason.
     rejected: &'a BTreeMap<Rejection, u64>,
+    /// Drives that fit no controller and enclosure that may be chosen, each with what it is plugged into.
+    misfits: &'a [String],
     /// Arrays that arithmetic let through.
     kept: u64,
     /// Time for that.
@@ -261,6 +265,7 @@ impl Serialize for PlanOutcome {
             needs: &self.needs,
             candidates: self.candidates,
             rejected: &self.rejected,
+            misfits: &self.misfits,
             kept: self.kept,
             arithmetic_secs: self.arithmetic_secs,
             runs_simulated: self.simulated,

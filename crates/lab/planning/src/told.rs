@@ -7,7 +7,7 @@ use super::judge::{self, Window, alone, at_need};
 use super::life::{DriveLife, drive_life};
 use super::reason::{at_needs, beside, reason, settings_label, wide_group};
 use super::reliability::{REBUILD_SHARE, RebuildRate};
-use super::{Bench, PlanError, Planned, Stage, loss};
+use super::{Bench, PlanError, Planned, Stage};
 use raidlab_advisor::plan::{Hardware, Judged, Performance, Role};
 use raidlab_advisor::risk::LossChance;
 use raidlab_hardware::{DriveHistory, End};
@@ -46,14 +46,7 @@ impl Search<'_, '_, '_> {
             told[*one].take(found, bench);
         }
         for one in &mut told {
-            let judged = &mut one.judged;
-            let hours = one.faults.rebuild.map(|it| it.hours);
-            one.risk =
-                loss::of_array(&bench.models(judged.geometry).drive_in_place(), judged.geometry, hours);
-            judged.loss_per_year = one.risk.map(|it| it.per_year).or(judged.loss_per_year);
-            if bench.order.needs.keep_degraded.is_some() && judged.survives_always > 0 {
-                judged.degraded_share = Some(bench.degraded_share(&judged.performance, one.faults.both()));
-            }
+            one.risk = one.faults.take_in(bench, &mut one.judged);
         }
         Ok(told)
     }

@@ -75,6 +75,8 @@ pub struct Enumeration {
     pub rejected: BTreeMap<Rejection, u64>,
     /// Geometries that are left, in the order of the parts.
     pub kept: Vec<Kept>,
+    /// Drives that fit no controller and enclosure.
+    pub misfits: Vec<u16>,
     /// By level, how near its nearest rejected array came.
     pub nearest_levels: BTreeMap<LevelVariant, Nearest>,
     /// By drive.
@@ -95,6 +97,7 @@ pub fn enumerate(request: &Request<'_>) -> Enumeration {
     let enclosures: Vec<Option<u16>> =
         std::iter::once(None).chain((0..request.parts.enclosures.len() as u16).map(Some)).collect();
     for drive in 0..request.parts.drives.len() as u16 {
+        walk.found.misfits.push(drive);
         for controller in 0..request.parts.controllers.len() as u16 {
             for enclosure in &enclosures {
                 walk.hardware(drive, controller, *enclosure);
@@ -136,6 +139,7 @@ impl Walk<'_> {
         if !fits(self.request.parts, drive, controller, enclosure) {
             return self.reject(Rejection::Misfit, layouts);
         }
+        self.found.misfits.pop_if(|last| *last == drive);
         for level in &space.levels {
             for members in members.clone() {
                 for spares in &space.spares {

@@ -127,6 +127,22 @@ fn every_candidate_is_kept_or_out_for_one_reason() {
     }
 }
 
+/// Nothing was left of drives for one plug and a controller for another, and no part was named.
+#[test]
+fn drives_that_fit_nothing_are_named() {
+    let (space, mut parts) = (space(&["5"]), parts());
+    let misfits = |parts: &PartList| {
+        let request =
+            Request { needs: &needs(), demands: &[database()], space: &space, parts, together: false };
+        enumerate(&request).misfits
+    };
+    assert_eq!(misfits(&parts), [0_u16; 0]);
+    parts.drives[1].bus = Some("NVMe".to_owned());
+    parts.controllers.iter_mut().for_each(|it| it.buses = vec!["SAS".to_owned()]);
+    assert_eq!(misfits(&parts), [1]);
+    assert_eq!(parts.drives[1].with_bus(), format!("{} (NVMe)", parts.drives[1].id));
+}
+
 #[test]
 fn a_controller_takes_no_more_drives_than_it_has_ports() {
     let (space, mut parts) = (space(&["0", "5", "10"]), parts());

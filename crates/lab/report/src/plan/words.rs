@@ -128,6 +128,9 @@ pub(crate) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     if !rejected.is_empty() {
         lines.push(format!("Rejected: {}.", rejected.join(", ")));
     }
+    if !outcome.misfits.is_empty() {
+        lines.push(format!("No controller or enclosure to choose from takes {}.", listed(&outcome.misfits)));
+    }
     if outcome.rejected.contains_key(&Rejection::Volatile) {
         lines.push(
             "Settings that lose acknowledged writes with the power were not tried: --allow-volatile does."
@@ -397,6 +400,7 @@ mod tests {
             needs: Needs::default(),
             candidates: count,
             rejected: [].into(),
+            misfits: Vec::new(),
             kept: count,
             arithmetic_secs: 0.1,
             simulated: count,
