@@ -13,12 +13,14 @@ mod array;
 mod counted;
 mod instant;
 mod memories;
+mod panics;
 mod random;
 
 pub use array::{ARRAY_UUID, array, new_areas, start_nonce};
 pub use counted::{CountedWorld, READ, STRIP, WRITE};
 pub use instant::InstantWorld;
 pub use memories::{BLOCK, Memories, multiply};
+pub use panics::tell_panics;
 pub use random::Random;
 
 use raidlab_units::{BytesPerSec, Iops};

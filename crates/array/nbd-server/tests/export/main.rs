@@ -82,6 +82,7 @@ fn listeners(socket: &Path, tls: Option<&TlsServer>) -> Vec<NbdListener> {
 }
 
 fn serve(level: &str, nbd: NbdOptions, tls: Option<&TlsServer>, test: impl FnOnce(&Place<'_>)) {
+    raidlab_testkit::tell_panics();
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("nbd.sock");
     let stop = AtomicBool::new(false);

@@ -155,7 +155,8 @@ fn a_server_that_goes_away_falls_silent_babbles_or_breaks_off_is_a_member_lost_a
         let members = uris(&peers[..3]);
         let config = array(3);
         make(&config, &members).expect("an array is made");
-        let settings = RunSettings { member_timeout: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
+        let settings =
+            RunSettings { member_timeout: NanoSpan::from_millis(2000), ..RunSettings::of(&config) };
         let used = use_array(members.clone(), settings.clone());
         used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
         ends(&peers[1]);
@@ -210,7 +211,7 @@ fn a_server_that_fell_silent_is_taken_again_when_it_has_ended_the_connection() {
     let members = uris(&peers[..3]);
     let config = array(3);
     make(&config, &members).expect("an array is made");
-    let settings = RunSettings { member_timeout: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
+    let settings = RunSettings { member_timeout: NanoSpan::from_millis(2000), ..RunSettings::of(&config) };
     let used = use_array(members.clone(), settings.clone());
     used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
     peers[1].fall_silent();

@@ -32,6 +32,7 @@ const POLICIES: [WritePolicy; 2] = [WritePolicy::WriteThrough, WritePolicy::Writ
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 fn folder() -> tempfile::TempDir {
+    raidlab_testkit::tell_panics();
     tempfile::tempdir().expect("a folder for the test")
 }
 
