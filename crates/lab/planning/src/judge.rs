@@ -22,7 +22,7 @@ use raidlab_worlds::{FILLS, Load, ModelledArray, RUN_TO_THE_END, fill_secs};
 const REQUESTS_MORE: f64 = 2.0;
 
 /// Requests of the window for the figures that are told.
-const LONG_REQUESTS: f64 = 100_000.0;
+const LONG_REQUESTS: f64 = 50_000.0;
 
 /// How many times as long a window is at most for an application that is slower than those beside it.
 const APPLICATIONS_MORE: f64 = 3.0;

@@ -32,7 +32,7 @@ pub use export::{FioExport, export_fio};
 use crate::{Import, ImportError, Reason};
 use job::Job;
 use keys::Kind;
-use raidlab_workload::{AccessLine, Distribution, toml_file::nearest};
+use raidlab_workload::{AccessLine, Distribution, toml_file::meant};
 use std::collections::BTreeSet;
 use steps::steps;
 
@@ -222,10 +222,13 @@ impl<'a> Reader<'a> {
         if let Some(path) = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
             return self.include(number, path.trim());
         }
-        // A comment may follow a setting.
+        // A comment may follow a setting, and begins wherever its mark stands.
         let whole = line;
-        let is_mark = |pair: &[u8]| matches!(pair, [b' ' | b'\t', b'#' | b';']);
-        let line = line.as_bytes().windows(2).position(is_mark).map_or(line, |at| &line[..at]);
+        let line = line.find(['#', ';']).map_or(line, |at| &line[..at]);
+        if line.len() < whole.len() && !line.ends_with([' ', '\t']) {
+            self.notes
+                .push(format!("'{whole}' ends before the mark of a comment, as for fio: it is '{line}'."));
+        }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let known = keys::find(key.trim());
         if known.is_some_and(|(usual, _)| check::DECIDING.contains(&usual)) {
@@ -290,7 +293,8 @@ impl<'a> Reader<'a> {
         let Some((name, _)) = rest.split_once(']') else {
             return self.reasons.push(Reason::at(number, "a section ends with ]: add it"));
         };
-        self.in_global = name.trim().eq_ignore_ascii_case("global");
+        // As init.c has it: [Global] is a job, and [globalread] none.
+        self.in_global = name.starts_with("global");
         self.deciding.push(check::Line::Section { name: name.to_owned(), is_global: self.in_global });
         if !self.in_global {
             let name = name.trim().to_owned();
@@ -301,8 +305,8 @@ impl<'a> Reader<'a> {
     fn set(&mut self, number: usize, key: &str, value: &str) {
         let Some((usual, kind)) = keys::find(key) else {
             let key: &str = &key.chars().take(KEY_CHARS_MAX).collect::<String>();
-            let likely = nearest(key, keys::names()).unwrap_or_default();
-            let problem = format!("unknown key '{key}': the nearest known is '{likely}'");
+            let likely = meant(key, keys::names()).map(|likely| format!(": the nearest known is '{likely}'"));
+            let problem = format!("unknown key '{key}'{}", likely.unwrap_or_default());
             return self.reasons.push(Reason::at(number, problem));
         };
         match kind {

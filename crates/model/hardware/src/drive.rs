@@ -233,6 +233,14 @@ impl Drive {
         Self { capacity: model.capacity, machine }
     }
 
+    /// Makes flash another one of its model, whose dies erase their blocks at other times; before the first command. Where a platter
+    /// stands follows from the clock instead.
+    pub fn stagger(&mut self, seed: u64) {
+        if let Machine::Flash(drive) = &mut self.machine {
+            drive.stagger(seed);
+        }
+    }
+
     /// Follows from now on where the time of commands goes; before the first of them. Whoever asks for this takes
     /// [`Drive::poll_times`] after each completion.
     pub fn follow_times(&mut self) {

@@ -112,7 +112,9 @@ pub fn export_fio(workload: &Workload, run: &RunHints) -> FioExport {
         if run.run.is_some() && job.repeats && !all_repeat {
             job.keys.set("time_based", 1);
         }
-        let name = crate::free_name(job.name, &names);
+        // What begins so is no job.
+        let name = if job.name.starts_with("global") { format!("job-{}", job.name) } else { job.name };
+        let name = crate::free_name(name, &names);
         text.extend(["\n[", &name, "]\n", &job.keys.0]);
         names.push(name);
     }
@@ -541,6 +543,10 @@ fn places(keys: &mut Keys, places: &Places, (lines, random_pct): (&[AccessLine],
             return;
         }
         Distribution::Uniform => String::new(),
+        Distribution::Zipf { theta } if *theta == 1.0 => {
+            lose("a theta of 1 of zipf: fio refuses that, and has 1.001".to_owned());
+            "zipf:1.001".to_owned()
+        }
         Distribution::Zipf { theta } => format!("zipf:{theta}"),
         Distribution::Pareto { h } => format!("pareto:{h}"),
         Distribution::Normal { mean_pct, deviation_pct } => {

@@ -19,7 +19,7 @@
 
 use super::files::{FileNames, JobFiles, lay_side_by_side};
 use super::sizes::{Sizes, by_direction, directed, lines, sizes};
-use super::values::{number, percent, refusal_of_skew, size, switch, time};
+use super::values::{number, percent, plain_percent, refusal_of_skew, size, switch, time};
 use super::zones::zoned;
 use super::{Section, Setting};
 use crate::Reason;
@@ -419,7 +419,7 @@ fn reads_back(reader: &mut Reader<'_>, lines: &[AccessLine]) {
 fn requests(reader: &mut Reader<'_>, base: u64, notes: &mut Vec<String>) -> Requests {
     let (reads, is_random) = direction(reader);
     let random = [0, 1].map(|direction| {
-        let given = directed(reader, "percentage_random", direction, percent).unwrap_or(100);
+        let given = directed(reader, "percentage_random", direction, plain_percent).unwrap_or(100);
         if is_random { given } else { 0 }
     });
     let sizes = [0, 1, 2].map(|direction| sizes(reader, direction, base));
@@ -444,8 +444,8 @@ fn direction(reader: &mut Reader<'_>) -> (u8, bool) {
     // The one that is given last counts.
     let last = reader.section.settings.iter().rev().find(|it| ["rwmixread", "rwmixwrite"].contains(&it.key));
     let mix = match last.map(|setting| setting.key) {
-        Some("rwmixwrite") => reader.value("rwmixwrite", percent).map(|write| 100 - write),
-        _ => reader.value("rwmixread", percent),
+        Some("rwmixwrite") => reader.value("rwmixwrite", plain_percent).map(|write| 100 - write),
+        _ => reader.value("rwmixread", plain_percent),
     };
     let mix = mix.unwrap_or(50);
     match text {
@@ -850,9 +850,9 @@ fn tell_of_units(section: &Section, base: u64, notes: &mut Vec<String>) {
 
 fn data(reader: &mut Reader<'_>) -> DataSpec {
     let zeros = reader.value("zero_buffers", switch).unwrap_or(false);
-    let compressible = reader.value("buffer_compress_percentage", percent).unwrap_or(0);
+    let compressible = reader.value("buffer_compress_percentage", plain_percent).unwrap_or(0);
     DataSpec {
         compressible_pct: if zeros { 100 } else { compressible },
-        dedupe_pct: reader.value("dedupe_percentage", percent).unwrap_or(0),
+        dedupe_pct: reader.value("dedupe_percentage", plain_percent).unwrap_or(0),
     }
 }

@@ -88,16 +88,24 @@ fn split(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec
     Ok(shares.iter().map(|(bytes, share)| (*bytes, share.or_else(|| even.next()).unwrap_or(0))).collect())
 }
 
-/// Reads `1k-4k`: every multiple of the first, evenly.
+/// Reads `1k-4k`: every multiple of the shortest, evenly, and the longest (`get_next_buflen`).
 fn range(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec<(u32, u8)>, String> {
     let (first, last) = text.split_once('-').ok_or_else(|| format!("'{text}' is no range: write 1k-4k"))?;
-    let (first, last) = (length(first)?, length(last)?);
-    let count = last / first;
-    if !(1..=100).contains(&count) {
-        return Err(format!("'{text}' has {count} sizes: 1 to 100 can be told apart, use bssplit"));
+    let (one, other) = (length(first)?, length(last)?);
+    // fio turns them round, too.
+    let (least, most) = (one.min(other), one.max(other));
+    let count = most / least;
+    if count > 100 {
+        return Err(format!("'{text}' has {count} sizes: 100 can be told apart, use bssplit"));
     }
-    let share = |index: u32| (100 / count + u32::from(index < 100 % count)) as u8;
-    Ok((0..count).map(|index| (first * (index + 1), share(index))).collect())
+    // What comes out above the longest is cut to it.
+    let ends = (1..=count).map(|index| index * least).chain([most]).filter(|end| *end <= most);
+    let percent = |end: u32| (u64::from(end) * 100).div_ceil(most.into()) as u8;
+    let mut before = 0;
+    let share = |end: u32| (end, percent(end) - std::mem::replace(&mut before, percent(end)));
+    let mut shares: Vec<(u32, u8)> = ends.map(share).collect();
+    shares.dedup_by_key(|(bytes, _)| *bytes);
+    Ok(shares)
 }
 
 /// The lines of reads and those of writes, each of them all of its direction.

@@ -882,3 +882,35 @@ proptest! {
         drop(import_fio("any", &String::from_utf8_lossy(&bytes), Surroundings::NONE));
     }
 }
+
+/// fio 3.33 made two jobs of `[Global]` and one of `[globalread]`, requests of 10 KiB in `bsrange=4k-10k`, took `rwmixread=70%` for 100 and
+/// ended a value at its first # or ;. All was read otherwise, in silence.
+#[test]
+fn sections_ranges_percents_and_marks_are_as_fio_has_them() {
+    let jobs = |text: &str| {
+        import(text).steps.iter().map(|step| step.workload.spec.parts.len().max(1)).sum::<usize>()
+    };
+    assert_eq!(
+        jobs("[Global]\nrw=read\nsize=1m\nfilename=/dev/x\n[a]\nrw=read\nsize=1m\nfilename=/dev/x\n"),
+        2
+    );
+    assert_eq!(jobs("[global-2]\nbs=64k\nrw=read\nsize=1m\nfilename=/dev/x\n[a]\n"), 1);
+    let shares = |range: &str| -> Vec<(u32, u8)> {
+        let text = format!("[a]\nrw=randread\nsize=40m\nfilename=/dev/x\nnorandommap\nbsrange={range}\n");
+        import(&text).steps[0].workload.spec.lines.iter().map(|line| (line.bytes, line.share_pct)).collect()
+    };
+    assert_eq!(shares("4k-10k"), [(4096, 40), (8192, 40), (10_240, 20)]);
+    assert_eq!(shares("8k-4k"), [(4096, 50), (8192, 50)], "turned round");
+    for key in ["rwmixread", "rwmixwrite", "percentage_random"] {
+        let complaint = complaint(&format!("[a]\nrw=randrw\n{key}=70%\n"));
+        assert!(complaint.ends_with("fio takes another number where % stands: write 70"), "{complaint}");
+    }
+    let marked = import("[a]\nrw=read\nsize=1m\nfilename=/dev/a#1\n");
+    assert_eq!(marked.steps[0].run.targets, ["/dev/a"]);
+    assert!(
+        marked.notes.iter().any(|note| note.contains("'/dev/a#1'") || note.contains("filename=/dev/a#1")),
+        "{:?}",
+        marked.notes
+    );
+    assert_eq!(complaint("[a]\nzzzz=1\n"), "test.fio:2: unknown key 'zzzz'");
+}

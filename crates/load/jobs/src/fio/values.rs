@@ -111,6 +111,14 @@ pub(super) fn number(text: &str) -> Result<u32, String> {
     u32::try_from(number).map_err(|_| format!("'{text}' {wrong}"))
 }
 
+/// Reads a percentage that fio takes as a plain number only: behind one with a sign it sees another.
+pub(super) fn plain_percent(text: &str) -> Result<u8, String> {
+    if let Some(number) = text.trim().strip_suffix('%') {
+        return Err(format!("'{text}': fio takes another number where % stands: write {number}"));
+    }
+    percent(text)
+}
+
 /// Reads a percentage.
 pub(super) fn percent(text: &str) -> Result<u8, String> {
     let number = text.trim().trim_end_matches('%').parse::<u8>();

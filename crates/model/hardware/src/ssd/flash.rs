@@ -61,21 +61,24 @@ pub(super) struct Flash {
 
 impl Flash {
     pub(super) fn new(cells: &CellModel, slc: SlcTimes) -> Self {
-        let programs_per_block = cells.programs_per_block();
-        // Dies come to the end of their blocks at different times, as on a drive that has been in use.
-        let die = |number| Die {
-            programs: (scaled(spread(u64::from(number)), u64::from(programs_per_block))) as u32,
-            ..Die::default()
-        };
-        Self {
+        let mut flash = Self {
             cells: *cells,
             slc,
-            programs_per_block,
-            dies: (0..cells.dies()).map(die).collect(),
+            programs_per_block: cells.programs_per_block(),
+            dies: vec![Die::default(); cells.dies() as usize],
             channels: vec![Channel::default(); cells.channels as usize],
             next_die: 0,
             erases: 0,
             last_read: PageRead::default(),
+        };
+        flash.stagger(0);
+        flash
+    }
+
+    /// Dies come to the end of their blocks at different times, as on a drive that has been in use; with each `seed` at others.
+    pub(super) fn stagger(&mut self, seed: u64) {
+        for (number, die) in (0..).zip(&mut self.dies) {
+            die.programs = scaled(spread(seed ^ number), u64::from(self.programs_per_block)) as u32;
         }
     }
 
@@ -281,6 +284,17 @@ mod tests {
         let end = flash.program_end(0).0 as f64 / 1e3;
         assert_eq!(end, 1099.304 + 20.0 + 40.0 + 20.0 + 40.0);
         assert_eq!(read_ends(&mut flash, 400), end + 43.0, "no third one");
+    }
+
+    #[test]
+    fn drives_of_one_model_erase_at_times_of_their_own() {
+        let places = |seed| {
+            let mut flash = Flash::new(&CellModel { channels: 16, ..cells() }, SlcTimes::default());
+            flash.stagger(seed);
+            flash.dies.iter().map(|die| die.programs).collect::<Vec<u32>>()
+        };
+        assert_eq!(places(spread(1)), places(spread(1)));
+        assert_ne!(places(spread(1)), places(spread(2)));
     }
 
     #[test]

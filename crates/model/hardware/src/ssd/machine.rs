@@ -172,6 +172,11 @@ impl FlashDrive {
         }
     }
 
+    /// Brings its dies to other places in their blocks.
+    pub(crate) fn stagger(&mut self, seed: u64) {
+        self.flash.stagger(spread(seed));
+    }
+
     pub(crate) fn follow_times(&mut self) {
         self.times_done = Some(VecDeque::new());
     }

@@ -10,6 +10,9 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
 
+/// How long fio may take for a few thousand requests that reach no device.
+const FIO_SECONDS_MAX: &str = "60";
+
 /// Has fio make the requests of `text`, and compares them.
 pub(super) fn run(args: &FioArgs, name: &str, text: &str, output: &Output) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| Failure::run(error).context("a folder for fio's logs can't be made");
@@ -44,12 +47,24 @@ fn run_fio(args: &FioArgs, trial: &FioTrial, folder: &Path) -> Result<String, Fa
     let job = folder.join("job.fio");
     std::fs::write(&job, &trial.job_file)
         .map_err(|error| Failure::run(error).context("fio's job file can't be written"))?;
-    let mut command = Command::new("fio");
-    command.arg(&job).arg("--output-format=terse").current_dir(folder);
+    // It ends fio even where nobody waits for it any more.
+    let mut command = Command::new("timeout");
+    command
+        .args(["--kill-after=5", FIO_SECONDS_MAX, "fio"])
+        .arg(&job)
+        .arg("--output-format=terse")
+        .current_dir(folder);
     command.envs(args.env.iter().map(|(name, value)| (name, value)));
     let ended = command.output().map_err(missing)?;
     if ended.status.success() {
         return Ok(version);
+    }
+    if matches!(ended.status.code(), None | Some(124 | 137)) {
+        let problem =
+            anyhow::anyhow!("{version} did not end in {FIO_SECONDS_MAX} s on {}", args.job.file.display());
+        return Err(
+            Failure::run(problem).with_hint("run the job with fio alone: some values keep it busy for ever")
+        );
     }
     let told = String::from_utf8_lossy(&ended.stderr);
     let problem =
