@@ -316,22 +316,15 @@ pub fn plan(
         some => near_misses(some, &order.needs),
     };
     let kept = enumeration.kept.len() as u64;
-    let unpriced = if has_prices {
-        parts::unpriced(&parts, &enumeration.kept, (best, &chosen.all), &order.needs)
-    } else {
-        Vec::new()
-    };
+    let unpriced = || parts::unpriced(&parts, &enumeration.kept, (best, &chosen.all), &order.needs);
+    let unpriced = if has_prices { unpriced() } else { Vec::new() };
     Ok(PlanOutcome {
         applications: PlannedApplication::all(order.applications),
         together: order.together,
         needs: order.needs.clone(),
         candidates: enumeration.candidates,
         rejected: enumeration.rejected.clone(),
-        misfits: enumeration
-            .misfits
-            .iter()
-            .map(|drive| parts.drives[usize::from(*drive)].with_bus())
-            .collect(),
+        misfits: enumeration.misfit_names(&parts),
         kept,
         arithmetic_secs,
         simulated: chosen.simulated,

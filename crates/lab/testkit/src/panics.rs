@@ -1,3 +1,5 @@
+//! Panics that are told at once.
+
 use std::io::Write;
 use std::sync::Once;
 

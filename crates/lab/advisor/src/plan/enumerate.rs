@@ -85,6 +85,17 @@ pub struct Enumeration {
     pub nearest_controllers: BTreeMap<u16, Nearest>,
 }
 
+impl Enumeration {
+    /// Drives that fit nothing, each with what it is plugged into: `samsung-pm9a3-7680 (NVMe)`.
+    pub fn misfit_names(&self, parts: &PartList) -> Vec<String> {
+        let name = |drive: &u16| {
+            let DrivePart { id, bus, .. } = &parts.drives[usize::from(*drive)];
+            bus.as_ref().map_or_else(|| id.clone(), |bus| format!("{id} ({bus})"))
+        };
+        self.misfits.iter().map(name).collect()
+    }
+}
+
 /// Tries everything that `request` allows.
 pub fn enumerate(request: &Request<'_>) -> Enumeration {
     let mut walk = Walk {

@@ -219,14 +219,6 @@ pub struct DrivePart {
     pub watts: Option<f64>,
 }
 
-impl DrivePart {
-    /// Its name with what it is plugged into, `samsung-pm9a3-7680 (NVMe)`.
-    pub fn with_bus(&self) -> String {
-        let bus = self.bus.as_ref().map(|bus| format!(" ({bus})"));
-        format!("{}{}", self.id, bus.unwrap_or_default())
-    }
-}
-
 /// Where the drives of a controller are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrivePlaces {

@@ -195,7 +195,7 @@ fn job_file(reader: &super::Reader<'_>, jobs: &[TrialJob], logs: &str) -> String
             text.extend([format!("number_ios={most}\n")]);
         }
         text.extend([format!(
-            "ioengine=null\nwrite_iolog={logs}/{index}\nfilename_format={}$jobnum.$filenum\n",
+            "thread\nioengine=null\nwrite_iolog={logs}/{index}\nfilename_format={}$jobnum.$filenum\n",
             file_name(index)
         )]);
         // In bytes: where no file is there fio takes percents of the size.

@@ -101,11 +101,12 @@ pub(super) struct Member {
 
 impl Member {
     pub(super) fn new(
-        drive: Drive,
+        mut drive: Drive,
         ahead: NanoSpan,
         queue_depth: u32,
         queue_bytes: Option<ByteCount>,
     ) -> Self {
+        drive.stagger(ahead.0);
         Self {
             drive,
             ahead,

@@ -117,9 +117,7 @@ impl<const FOLLOWED: bool> Volume<FOLLOWED> {
         let member = |drive: &Drive| {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
             let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
-            let mut drive = drive.clone();
-            drive.stagger(ahead.0);
-            let mut member = Member::new(drive, ahead, depth, bytes);
+            let mut member = Member::new(drive.clone(), ahead, depth, bytes);
             if FOLLOWED {
                 member.follow_times();
             }

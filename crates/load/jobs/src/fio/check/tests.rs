@@ -21,9 +21,9 @@ fn a_job_for_fio_opens_nothing_and_asks_the_same() {
     let text = "[global]\nfilename=/dev/sda\nruntime=60\nrate_iops=5\n[a]\nrw=read\nbs=4k ; four\nsize=1m\nioengine=libaio\n\
                 [b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n";
     let trial = fio_trial("a.fio", text, Surroundings::NONE, "/logs").expect("it can be imported");
-    let expected = "[global]\n[a]\nrw=read\nbs=4k ; four\nsize=1m\nioengine=null\nwrite_iolog=/logs/0\n\
+    let expected = "[global]\n[a]\nrw=read\nbs=4k ; four\nsize=1m\nthread\nioengine=null\nwrite_iolog=/logs/0\n\
                     filename_format=raidlab-job-0.$jobnum.$filenum\n[b]\nstonewall\nrw=randread\nsize=50%\nnumber_ios=7\n\
-                    ioengine=null\nwrite_iolog=/logs/1\nfilename_format=raidlab-job-1.$jobnum.$filenum\nfilesize=16777216\n";
+                    thread\nioengine=null\nwrite_iolog=/logs/1\nfilename_format=raidlab-job-1.$jobnum.$filenum\nfilesize=16777216\n";
     assert_eq!((trial.job_file.as_str(), trial.logs()), (expected, 2));
 }
 
