@@ -34,6 +34,8 @@ pub struct Reading {
     pub write_ms: Option<f64>,
     /// Mean time of a request of either kind, in milliseconds: it is that of neither kind alone.
     pub request_ms: Option<f64>,
+    /// A figure was below zero, or beyond what any device reaches.
+    pub(crate) is_damaged: bool,
 }
 
 /// A figure of a reading.
@@ -60,6 +62,7 @@ impl Reading {
     /// Sets a figure. What has come before stays.
     pub(crate) fn set(&mut self, figure: Figure, value: f64) {
         if !(0.0..FIGURE_MAX).contains(&value) {
+            self.is_damaged = true;
             return;
         }
         let value = if figure == Figure::IdlePct { (100.0 - value).max(0.0) } else { value };
@@ -169,6 +172,10 @@ pub struct Readings {
 
 impl Readings {
     pub(crate) fn push(&mut self, host: &str, device: &str, mut reading: Reading) {
+        if reading.is_damaged {
+            return self
+                .note("readings with figures below zero or beyond what any device reaches are left out");
+        }
         reading.tell_rest();
         if reading.tells() {
             self.by_device.entry((host.to_owned(), device.to_owned())).or_default().push(reading);

@@ -903,3 +903,55 @@ fn damaged_histories_are_bearable() {
     });
     assert!(read_back.get() >= 5, "{} histories were read back", read_back.get());
 }
+
+/// `iostat -g` counted all devices twice; remarks of an operator and summaries in other languages were no times; of a negative rate only
+/// the other direction was left, and said to be all that is told.
+#[test]
+fn groups_remarks_summaries_and_damage_are_known_for_what_they_are() {
+    let grouped = "\
+Linux 6.1.0 (db1) \t05/16/24 \t_x86_64_\t(4 CPU)
+
+05/16/24 10:00:00
+Device            r/s     rkB/s     w/s     wkB/s
+sda             10.00     40.00    0.00      0.00
+ total          10.00     40.00    0.00      0.00
+
+05/16/24 10:00:10
+Device            r/s     rkB/s     w/s     wkB/s
+sda             20.00     80.00    0.00      0.00
+ total          20.00     80.00    0.00      0.00
+";
+    let (devices, notes) = all(grouped);
+    assert_eq!(devices, ["db1 sda"]);
+    assert!(notes.contains("sums of groups (iostat -g) are left out"), "{notes}");
+    let sums = grouped.lines().filter(|line| !line.starts_with("sda")).map(|line| format!("{line}\n"));
+    assert_eq!(all(&sums.collect::<String>()).0, ["db1 total"], "alone they are all that there is");
+
+    let damaged = grouped.replace("sda             20.00", "sda             -5.00");
+    let (devices, notes) =
+        all(&format!("{damaged}\n{}", &grouped[grouped.find("05/16/24 10:00:10").unwrap()..]));
+    assert_eq!(devices, ["db1 sda"]);
+    assert!(notes.contains("below zero or beyond what any device reaches are left out"), "{notes}");
+    assert!(!notes.contains("only writes are told"), "{notes}");
+
+    let table = "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;await;%util\n\
+                 h;10;2024-05-13 00:10:01 UTC;sda;100.00;800.00;0.00;1.00;10.00\n\
+                 h;-1;2024-05-13 00:10:05 UTC;COM backup starts\n";
+    assert_eq!(device(table, HistoryFormat::SadfDatabase, "sda").readings, 1);
+    let line =
+        "h\t10\t2024-05-13 00:10:01 UTC\tsda\ttps\t100.00\nh\t-1\t2024-05-13 00:10:05 UTC\tCOM backup\n";
+    assert_eq!(device(line, HistoryFormat::SadfLines, "sda").readings, 1);
+    let printed = "\
+Linux 6.1.0 (host1) \t2026-03-15 \t_x86_64_\t(4 CPU)
+
+10:00:01          DEV       tps     rkB/s     wkB/s     await     %util
+10:00:11          sda     10.00     40.00     40.00      1.00      1.00
+10:00:15  COM backup starts
+10:00:21          sda     30.00     40.00     40.00      1.00      1.00
+
+Durchschn.:       DEV       tps     rkB/s     wkB/s     await     %util
+Durchschn.:       sda     20.00     40.00     40.00      1.00      1.00
+Minimum:          sda     10.00     40.00     40.00      1.00      1.00
+";
+    assert_eq!(device(printed, HistoryFormat::SarText, "sda").readings, 2);
+}

@@ -112,11 +112,13 @@ struct Reports {
     list: Vec<Report>,
     run: usize,
     told: Told,
+    /// Names that stand for several devices (`iostat -g`).
+    groups: BTreeSet<String>,
 }
 
 impl Reports {
     const fn new(told: Told) -> Self {
-        Self { list: Vec::new(), run: 0, told }
+        Self { list: Vec::new(), run: 0, told, groups: BTreeSet::new() }
     }
 
     /// iostat was started once more.
@@ -130,12 +132,29 @@ impl Reports {
         Report { host, run, at_s, interval_s, devices: BTreeMap::new(), busy: BTreeSet::new() }
     }
 
+    /// Takes the sums of groups away where their devices are told, too; whether it did.
+    fn leave_out_groups(&mut self) -> bool {
+        let is_device = |name: &String| !self.groups.contains(name);
+        let has_devices = self.list.iter().any(|report| report.devices.keys().any(is_device));
+        if has_devices {
+            for report in &mut self.list {
+                report.devices.retain(|name, _| !self.groups.contains(name));
+                report.busy.retain(|name| !self.groups.contains(name));
+            }
+        }
+        has_devices && !self.groups.is_empty()
+    }
+
     /// The readings of all. A report since the start of the system is used where its host has no other.
-    fn end(self) -> Readings {
+    fn end(mut self) -> Readings {
         const LEFT_OUT: &str = "the first report of each run of iostat is taken for that of the time since the start of the system, and \
                                 left out (--no-since-boot keeps it: 'iostat -y' writes none)";
         const ALONE: &str = "there is one report of a run of iostat: its rates are means since the start of the system, unless it ran \
                              with -y";
+        let mut readings = Readings::default();
+        if self.leave_out_groups() {
+            readings.note("sums of groups (iostat -g) are left out: their devices are listed, too");
+        }
         let has_none = self.told.has_no_report_since_boot;
         let mut hosts: BTreeMap<&str, BTreeMap<usize, Vec<&Report>>> = BTreeMap::new();
         for report in &self.list {
@@ -143,7 +162,6 @@ impl Reports {
             let run = if has_none { 0 } else { report.run };
             hosts.entry(&report.host).or_default().entry(run).or_default().push(report);
         }
-        let mut readings = Readings::default();
         for runs in hosts.values() {
             let has_more = runs.values().any(|run| run.len() > 1);
             for run in runs.values() {
@@ -278,6 +296,7 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
         (Vec::new(), None, RowTimes::default());
     // A report may have several tables of the same devices, each with a head of its own.
     let mut report: Option<(Report, Vec<Vec<&str>>)> = None;
+    let mut is_indented = false;
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if is_text_head(line) {
@@ -286,7 +305,7 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
             }
             let open = || (reports.open(&host, at_s, times.covered_s()), Vec::new());
             report.get_or_insert_with(open).1.push(words.clone());
-            head = words;
+            (head, is_indented) = (words, line.starts_with(' '));
             continue;
         }
         let is_of_cpu = line.starts_with("avg-cpu");
@@ -315,6 +334,10 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
         let place = if is_device(head[0]) { 0 } else { head.len() - 1 };
         let figures = row(&head, &words, Some(index as u64 + 1))?;
         let device = words[place].trim_end_matches(':');
+        // The row of a group is set in.
+        if line.starts_with(' ') && !is_indented && place == 0 {
+            reports.groups.insert(device.to_owned());
+        }
         let Some((open, heads)) = &mut report else { continue };
         // Lines that were picked out of all have one head.
         let is_next = open

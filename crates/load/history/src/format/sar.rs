@@ -54,7 +54,7 @@ pub(super) fn database(text: &str, order: DateOrder) -> Result<Readings, Located
             continue;
         }
         let cells: Vec<&str> = line.split(';').collect();
-        if line.trim().is_empty() || cells.get(FIXED).is_none_or(|it| it.starts_with("LINUX-RESTART")) {
+        if line.trim().is_empty() || cells.get(FIXED).is_none_or(|it| is_remark(it)) {
             continue;
         }
         let line_number = Some(index as u64 + 1);
@@ -81,6 +81,18 @@ pub(super) fn database(text: &str, order: DateOrder) -> Result<Readings, Located
     Ok(readings)
 }
 
+/// Whether a cell, where a device should be, is a word about the system or a remark of its operator (`sadc -C`).
+fn is_remark(cell: &str) -> bool {
+    cell.starts_with("LINUX-RESTART") || cell.starts_with("COM ")
+}
+
+/// Whether a line of text tells no device at a time: `Average:` in any language, `Minimum:`, a restart, a remark.
+fn is_aside(words: &[&str], line: &str) -> bool {
+    let is_summary = words.iter().take(2).any(|word| word.ends_with([':', '\u{ff1a}']));
+    let is_remark = words.iter().take(3).skip(1).any(|word| *word == "COM");
+    words.is_empty() || is_summary || is_remark || line.contains("LINUX RESTART")
+}
+
 /// A line of `sadf FILE -- -d`: host, interval, time, device, column, value.
 fn line_of(line: &str) -> Option<[&str; 6]> {
     let cells: Vec<&str> = line.split('\t').collect();
@@ -98,7 +110,7 @@ pub(super) fn lines(text: &str) -> Result<Readings, Located> {
     // The columns of a device and time stand below each other.
     let mut last: Option<([&str; 4], Reading)> = None;
     for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || line.contains("LINUX-RESTART") {
+        if line.trim().is_empty() || line.split('\t').nth(3).is_some_and(is_remark) {
             continue;
         }
         let line_number = Some(index as u64 + 1);
@@ -187,9 +199,11 @@ pub(super) fn text(text: &str, order: DateOrder) -> Result<Readings, Located> {
             }
             continue;
         }
-        let is_none = words.is_empty() || words[0].starts_with("Average") || line.contains("LINUX RESTART");
-        if is_none {
-            head.clear();
+        if is_aside(&words, line) {
+            // A remark stands within a table.
+            if !words.contains(&"COM") {
+                head.clear();
+            }
             continue;
         }
         let Some(place) = head.iter().position(|word| *word == "DEV") else { continue };
