@@ -21,8 +21,9 @@ use raidlab_worlds::{FILLS, Load, ModelledArray, RUN_TO_THE_END, fill_secs};
 /// The least time of a window is no more than so many times its requests take, and no more than those take where bytes bound it.
 const REQUESTS_MORE: f64 = 2.0;
 
-/// Requests of the window for the figures that are told.
+/// Requests of the window for the figures that are told, and where the slowest thousandth is bound.
 const LONG_REQUESTS: f64 = 50_000.0;
+const LONG_REQUESTS_DEEP: f64 = 100_000.0;
 
 /// How many times as long a window is at most for an application that is slower than those beside it.
 const APPLICATIONS_MORE: f64 = 3.0;
@@ -207,12 +208,19 @@ fn trace_window(window: Window) -> NanoSpan {
     }
 }
 
+/// Requests of the window of a run of `apps` whose figures are told.
+fn long_requests(order: &PlanOrder<'_>, mut apps: core::ops::Range<usize>) -> f64 {
+    let is_deep = |bound: &Bound| !["mean", "p50", "p90", "p95", "p99"].contains(&bound.figure_name());
+    if apps.any(|app| order.needs.latency_of(app).any(is_deep)) { LONG_REQUESTS_DEEP } else { LONG_REQUESTS }
+}
+
 fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (NanoSpan, NanoSpan) {
+    let long = long_requests(bench.order, bench.order.apps_of(run));
     // Requests and bytes, the least and the most seconds of the window.
     let (requests, bytes, run_secs) = match window {
         Window::Short => (20_000.0, 1.5e9, (0.25, 10.0)),
         Window::Fault => (30_000.0, 2e9, (1.0, 10.0)),
-        Window::Long => (LONG_REQUESTS, 6e9, (1.0, 20.0)),
+        Window::Long => (long, 6e9, (1.0, 20.0)),
     };
     let ramp = window.ramp();
     let apps = bench.order.apps_of(run);
@@ -229,7 +237,7 @@ fn times(bench: &Bench<'_>, judged: &Judged, run: usize, window: Window) -> (Nan
     let secs = secs.min(of_bytes);
     // Fast arrays do many times the requests in the least time; what is told does not get better by them, and takes as much longer.
     // What is left with a member missing is compared with the long run, and flash is faster before its buffers are full: the same time.
-    let enough = if window == Window::Fault { secs * LONG_REQUESTS / requests } else { secs };
+    let enough = if window == Window::Fault { secs * long / requests } else { secs };
     let least = |least: f64| least.min(more * enough);
     let length: f64 = secs.clamp(least(run_secs.0), run_secs.1);
     let cycle = apps.clone().map(|app| bench.order.applications[app].workload.spec.cycle()).max();

@@ -127,6 +127,8 @@ fn extended_csv_of_pcp_and_its_blocks_are_read() {
         let cut = read("file", &text.replace(&format!("{by}80.0"), "")).expect_err("cut").to_string();
         assert_eq!(cut, "file, line 3: 6 cells where the head has 7");
     }
+    let headed = format!("#\n#  archive: x\n# timezone: UTC\n#\n{PMREP}");
+    assert_eq!(read("file", &headed).map(|it| it.1.by_device), read("file", PMREP).map(|it| it.1.by_device));
     let sums = "Time,\"disk.dev.total-vda\",\"disk.dev.blktotal-vda\"\n2026-11-28 21:00:10,40,560\n";
     let it = device(sums, HistoryFormat::PcpCsv, "vda");
     assert_eq!((it.iops.map(|it| it.mean), it.mb_per_s.map(|it| it.mean)), (Some(40.0), Some(0.28672)));
@@ -954,4 +956,22 @@ Durchschn.:       sda     20.00     40.00     40.00      1.00      1.00
 Minimum:          sda     10.00     40.00     40.00      1.00      1.00
 ";
     assert_eq!(device(printed, HistoryFormat::SarText, "sda").readings, 2);
+}
+
+/// A disk that was unplugged for a while, beside one that idles and is listed, counted as idle meanwhile: half of its rate.
+#[test]
+fn a_device_that_is_gone_beside_idle_ones_is_no_idle_one() {
+    let head = "Device            r/s     rkB/s     w/s     wkB/s\n";
+    let report = |time: u32, rows: &str| format!("05/16/24 10:00:{time:02}\n{head}{rows}\n");
+    let idle = "sdb 0.00 0.00 0.00 0.00\n";
+    let both = format!("sda 70.00 280.00 0.00 0.00\n{idle}");
+    let text = format!(
+        "Linux 6.1.0 (db1) \t05/16/24 \t_x86_64_\t(4 CPU)\n\n{}{}{}{}",
+        report(0, &both),
+        report(10, &both),
+        report(20, idle),
+        report(30, &both)
+    );
+    let it = device(&text, HistoryFormat::IostatText, "sda");
+    assert_eq!((it.readings, it.iops.map(|it| it.mean)), (2, Some(70.0)));
 }

@@ -209,19 +209,19 @@ fn push_run(readings: &mut Readings, since_boot: Option<&Report>, reports: &[&Re
     }
 }
 
-/// Whether iostat ran with `-z`. It did if a report lists nothing, or a device is gone and comes back. If none is idle in any report it
-/// may have; without `-z` a device that is gone for good was unplugged.
+/// Whether iostat ran with `-z`. It did if a report lists nothing, or none lists an idle device, or more devices are gone and come back
+/// than idle ones are listed: rates that are rounded look idle. Without `-z` a device that is gone was unplugged.
 fn leaves_out_idle(since_boot: Option<&Report>, reports: &[&Report]) -> bool {
     let mut last: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut comes_back = false;
+    let mut absent = 0;
     for (index, report) in since_boot.into_iter().chain(reports.iter().copied()).enumerate() {
         for device in report.devices.keys() {
-            comes_back |= last.insert(device, index).is_some_and(|before| before + 1 < index);
+            absent += last.insert(device, index).map_or(0, |before| index - before - 1);
         }
     }
     let lists_nothing = reports.iter().any(|report| report.devices.is_empty());
-    let lists_idle = reports.iter().any(|report| report.busy.len() < report.devices.len());
-    comes_back || lists_nothing || !lists_idle
+    let idle: usize = reports.iter().map(|report| report.devices.len() - report.busy.len()).sum();
+    lists_nothing || idle == 0 || absent > idle
 }
 
 pub(super) fn json(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {

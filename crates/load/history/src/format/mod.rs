@@ -122,7 +122,8 @@ pub fn detect(text: &str) -> Option<HistoryFormat> {
     if counters::is_pg_head(text) {
         return Some(HistoryFormat::PgStatIo);
     }
-    if pcp::is_csv_head(first) {
+    // pmrep -x writes what it was asked first.
+    if text.lines().find(|line| !line.starts_with('#')).is_some_and(pcp::is_csv_head) {
         return Some(HistoryFormat::PcpCsv);
     }
     if text.lines().take(200).any(pcp::is_text_head) {
