@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = tomllib.loads((pathlib.Path(__file__).parent / "pages.toml").read_text())
 LIMIT_SECONDS = 300
 # Codes of commands that ended well and say what they found.
-VERDICTS = {"--bound|--until": (0, 3), "array status": (0, 4)}
+VERDICTS = {"--bound|--until|measure training": (0, 3), "array status": (0, 4)}
 # Commands that print the same on every machine.
 COMPUTED = r"raidlab (simulate|risk|plan|workloads|catalog) "
 
