@@ -290,6 +290,12 @@ pub(super) fn row(head: &[&str], words: &[&str], line: Option<u64>) -> Result<Ve
     Ok(figures)
 }
 
+/// Whether a row has more than zeros beside the device at `place`.
+fn is_busy(words: &[&str], place: usize) -> bool {
+    let has_work = |cell: &str| with_unit(Figure::ReadBytes, cell, 1.0).is_some_and(|it| it > 0.0);
+    words.iter().enumerate().any(|(at, cell)| at != place && has_work(cell))
+}
+
 pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings, Located> {
     let (mut reports, mut host) = (Reports::new(told), "host".to_owned());
     let (mut head, mut at_s, mut times): (Vec<&str>, Option<f64>, RowTimes) =
@@ -349,10 +355,7 @@ pub(super) fn text(text: &str, order: DateOrder, told: Told) -> Result<Readings,
             *heads = vec![head.clone()];
             reports.list.push(std::mem::replace(open, next));
         }
-        let is_busy = |(at, cell): (usize, &&str)| {
-            at != place && with_unit(Figure::ReadBytes, cell, 1.0).is_some_and(|it| it > 0.0)
-        };
-        if words.iter().enumerate().any(is_busy) {
+        if is_busy(&words, place) {
             open.busy.insert(device.to_owned());
         }
         let reading = open.devices.entry(device.to_owned()).or_default();
